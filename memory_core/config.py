@@ -1,0 +1,283 @@
+"""Settings: arguments over environment over `memory.toml` over defaults.
+
+The file is the nearest `memory.toml`, or `pyproject.toml` with a `[tool.memory-core]` table, upwards from the working
+directory, else `memory.toml` in the user's configuration folder. A file found in a project is trusted less than the
+user's own: see `memory_core.options`.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError, field_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from memory_core.errors import ConfigError, did_you_mean
+from memory_core.model import first_reason
+from memory_core.options import Options
+from memory_core.plugins.registry import Kind, PluginRegistry
+from memory_core.policy import (
+    DEFAULT_PRIORITY_COUNT,
+    DEFAULT_RELEVANCE_COUNT,
+    DEFAULT_SUMMARY_CHARS,
+    DEFAULT_TTL,
+    MIN_SUMMARY_CHARS,
+    check_ttl_table,
+)
+
+APP = "memory-core"
+FILE_NAME = "memory.toml"
+ENV_PREFIX = "MEMORY_CORE_"
+Origin = Literal["defaults", "user file", "project file"]
+Tables = dict[str, dict[str, Any]]
+
+_TABLES: Mapping[str, Kind] = {
+    "storers": "storer",
+    "searchers": "searcher",
+    "providers": "provider",
+    "embedders": "embedder",
+    "session_stores": "session_store",
+    "filters": "filter",
+}
+_USER_ONLY_SETTINGS = ("home",)
+
+
+class TalentSettings(Options):
+    """The `[talent]` table: how much is injected, and for whom."""
+
+    enabled: bool = True
+    relevance_count: int = DEFAULT_RELEVANCE_COUNT
+    priority_count: int = DEFAULT_PRIORITY_COUNT
+    summary_length: int = DEFAULT_SUMMARY_CHARS
+    relevance_injection: bool = True
+    session_isolation: bool = False
+
+    @field_validator("relevance_count", "priority_count")
+    @classmethod
+    def _counts(cls, value: int) -> int:
+        if value < 0:
+            raise ValueError(f"{value} is below 0")
+        return value
+
+    @field_validator("summary_length")
+    @classmethod
+    def _summary(cls, value: int) -> int:
+        if value < MIN_SUMMARY_CHARS:
+            raise ValueError(f"{value} is below {MIN_SUMMARY_CHARS}")
+        return value
+
+
+class Settings(BaseSettings):
+    """All settings. Backend options stay raw here; the backend's own model checks them when it is built.
+
+    `home` is where the user's own data lives: memories of the scope `user`, derived indexes, caches.
+    `filters` names the filters in use; their options are in `[filter.NAME]`… tables of the same name.
+    """
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
+
+    provider: str = "workspace"
+    storer: str = "markdown"
+    searcher: str = "fulltext"
+    embedder: str | None = None
+    session_store: str = "file"
+    filter: list[str] = []
+    locale: Literal["en", "zh"] = "en"
+    stemmer: str | None = "english"
+    home: Path | None = None
+    ttl: dict[int, int] = dict(DEFAULT_TTL)
+    talent: TalentSettings = TalentSettings()
+    storers: Tables = {}
+    searchers: Tables = {}
+    providers: Tables = {}
+    embedders: Tables = {}
+    session_stores: Tables = {}
+    filters: Tables = {}
+
+    @field_validator("stemmer")
+    @classmethod
+    def _no_stemmer(cls, value: str | None) -> str | None:
+        return None if value in ("", "none") else value
+
+    @field_validator("ttl")
+    @classmethod
+    def _ttl(cls, value: dict[int, int]) -> dict[int, int]:
+        check_ttl_table(value)
+        return value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take only what `load_settings` has merged."""
+        return (init_settings,)
+
+    @property
+    def home_dir(self) -> Path:
+        """The user's data folder."""
+        if self.home is not None:
+            return self.home.expanduser().absolute()
+        from platformdirs import user_data_path
+
+        return user_data_path(APP, appauthor=False)
+
+    def table(self, kind: Kind, name: str) -> dict[str, Any]:
+        """Return the raw options of one backend."""
+        tables: Tables = getattr(self, f"{kind}s")
+        return tables.get(name, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings and where they came from. `project` is what the project's file set, to be checked by each backend."""
+
+    settings: Settings
+    workspace: Path
+    path: Path | None = None
+    origin: Origin = "defaults"
+    project: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def options(self, registry: PluginRegistry, kind: Kind, name: str) -> BaseModel:
+        """Return the checked options of one backend.
+
+        Raises:
+            UnknownBackendError: There is no such backend.
+            ConfigError: An option is unknown, wrong, or set by a project's file that may not set it.
+        """
+        model = registry.backend(kind, name).options
+        table = f"{kind}s"
+        if issubclass(model, Options):
+            for option, value in self.project.get(table, {}).get(name, {}).items():
+                if not model.allowed_in_project(option, value, self.workspace):
+                    raise ConfigError(
+                        f"The project's file {self.path} may not set `{option}` of [{table}.{name}]: {model.project_hint}."
+                    )
+        try:
+            return model.model_validate(self.settings.table(kind, name))
+        except ValidationError as error:
+            raise ConfigError(_explain(error, model, f"[{table}.{name}]")) from error
+
+    def check(self, registry: PluginRegistry) -> None:
+        """Check every table of the configuration, also of backends that are not in use.
+
+        Raises:
+            UnknownBackendError, ConfigError: As `options`.
+        """
+        for table, kind in _TABLES.items():
+            for name in getattr(self.settings, table):
+                self.options(registry, kind, name)
+
+
+def load_settings(
+    cwd: Path | str = ".", config_file: Path | str | None = None, overrides: Mapping[str, Any] | None = None
+) -> Loaded:
+    """Read and merge the settings that hold in `cwd`.
+
+    Args:
+        cwd: The working directory.
+        config_file: Read this file instead of looking for one; it is trusted like the user's own.
+        overrides: Settings that win over everything, nested as in the file.
+
+    Raises:
+        ConfigError: A file cannot be read, or a setting is unknown or wrong; one sentence with the next step.
+    """
+    workspace = Path(cwd).expanduser().absolute()
+    path, origin = _find(workspace) if config_file is None else (Path(config_file).expanduser(), "user file")
+    from_file = _read(path) if path is not None else {}
+    where = f"{path}" if path is not None else "the settings"
+    project: Mapping[str, Any] = from_file if origin == "project file" else {}
+    for name in _USER_ONLY_SETTINGS:
+        if name in project:
+            raise ConfigError(f"The project's file {path} may not set `{name}`: {Options.project_hint}.")
+    environment = _environment()
+    merged = _merge(_merge(from_file, environment), dict(overrides or {}))
+    try:
+        settings = Settings(**merged)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, Settings, where)) from error
+    return Loaded(settings, workspace, path, origin, project)
+
+
+def _find(workspace: Path) -> tuple[Path | None, Origin]:
+    for folder in (workspace, *workspace.parents):
+        if (folder / FILE_NAME).is_file():
+            return folder / FILE_NAME, "project file"
+        pyproject = folder / "pyproject.toml"
+        if pyproject.is_file() and _table_of_pyproject(pyproject) is not None:
+            return pyproject, "project file"
+    user_file = user_config_file()
+    return (user_file, "user file") if user_file.is_file() else (None, "defaults")
+
+
+def user_config_file() -> Path:
+    """Return where the user's own configuration file is looked for."""
+    from platformdirs import user_config_path
+
+    return user_config_path(APP, appauthor=False) / FILE_NAME
+
+
+def _table_of_pyproject(path: Path) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(path.read_text("utf-8")).get("tool", {}).get(APP)
+    except (OSError, ValueError, AttributeError):
+        return None  # somebody else's file: not ours to complain about
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if path.name == "pyproject.toml":
+        return _table_of_pyproject(path) or {}
+    try:
+        return tomllib.loads(path.read_text("utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"The configuration file {path} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise ConfigError(f"The configuration file {path} is not valid TOML: {error}.") from error
+
+
+def _environment() -> dict[str, Any]:
+    for variable in os.environ:
+        if variable.startswith(ENV_PREFIX):
+            name = variable.removeprefix(ENV_PREFIX).split("__")[0].lower()
+            if name not in Settings.model_fields:
+                raise ConfigError(f"The environment variable {variable} sets nothing.{_known(name, Settings)}")
+    try:
+        return dict(EnvSettingsSource(Settings)())
+    except ValueError as error:
+        raise ConfigError(f"The environment variables {ENV_PREFIX}… cannot be read: {error}.") from error
+
+
+def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(under)
+    for name, value in over.items():
+        below = merged.get(name)
+        if name == "ttl" and isinstance(below, dict) and isinstance(value, dict):
+            merged[name] = {str(k): v for k, v in (*below.items(), *value.items())}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        else:
+            merged[name] = _merge(below, value) if isinstance(below, dict) and isinstance(value, dict) else value  # pyright: ignore[reportUnknownArgumentType]
+    return merged
+
+
+def _known(name: str, model: type[BaseModel]) -> str:
+    names = sorted(model.model_fields)
+    return did_you_mean(name, names) or f" There are: {', '.join(names) or 'none'}."
+
+
+def _explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
+    problem = error.errors(include_url=False, include_input=False)[0]
+    if problem["type"] == "extra_forbidden":
+        names = [str(part) for part in problem["loc"]]
+        inner = model
+        for name in names[:-1]:
+            annotation = inner.model_fields[name].annotation if name in inner.model_fields else None
+            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+                inner = annotation
+        return f"{where}: there is no setting `{'.'.join(names)}`.{_known(names[-1], inner)}"
+    return f"{where}: {first_reason(error)}."

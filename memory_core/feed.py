@@ -1,0 +1,116 @@
+"""The change feed of a store with several scopes, made from one log per scope.
+
+Each scope keeps its own numbered log (a file's manifest, a Redis sorted set), because scopes live in different places.
+A cursor names how far a follower has read each of them; `merge_changes` turns the logs into one feed.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from memory_core.contracts import FEED_PAGE
+from memory_core.model import ChangeBatch, MemoryEntry, MemoryId
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One numbered change: the entry as it is now, or None when it is gone or expired."""
+
+    number: int
+    id: MemoryId
+    entry: MemoryEntry | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """Where a log stands: its identity (new after a rebuild), its oldest usable and its newest change number.
+
+    A follower that stands below `floor` has missed removals that are no longer recorded.
+    """
+
+    epoch: str
+    floor: int
+    head: int
+
+
+class ScopeLog(Protocol):
+    """The numbered log of one scope."""
+
+    def state(self, user_id: str) -> LogState:
+        """Return where the log stands; `head` may be that of all users or of this one, but never goes back."""
+        ...
+
+    def page(self, user_id: str, after: int, limit: int) -> Sequence[Change]:
+        """Return that user's changes with a number above `after`, ascending, at most `limit`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """How far a follower has read one log.
+
+    `start` is the log's head when the follower began from nothing: removals up to there cannot concern it, so that a
+    long first reading, page after page, is not sent back to its beginning by the floor.
+    """
+
+    epoch: str
+    number: int
+    start: int
+
+    def usable(self, state: LogState) -> bool:
+        """Whether the log can still tell this follower all that it missed."""
+        return self.epoch == state.epoch and max(self.number, self.start) >= state.floor and self.number <= state.head
+
+
+def parse_cursor(cursor: str | None) -> dict[str, Place]:
+    """Return scope → place; empty for None and for what is not a cursor of ours."""
+    if cursor is None:
+        return {}
+    try:
+        parts = json.loads(cursor)
+        return {str(scope): Place(str(e), int(number), int(start)) for scope, (e, number, start) in parts.items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}
+
+
+def format_cursor(places: Mapping[str, Place]) -> str:
+    """Return the text that `parse_cursor` reads."""
+    return json.dumps({scope: [place.epoch, place.number, place.start] for scope, place in sorted(places.items())})
+
+
+def merge_changes(
+    logs: Mapping[str, ScopeLog], since: str | None, user_id: str, limit: int = FEED_PAGE
+) -> ChangeBatch:
+    """Return the next batch of one user's changes over all scopes; see `MemoryStorer.changes`.
+
+    A follower without a usable place in any one of the logs starts over in all of them, because it cannot tell which
+    of its entries came from which log.
+    """
+    places = parse_cursor(since)
+    states = {scope: log.state(user_id) for scope, log in logs.items()}
+    usable = places.keys() == states.keys() and all(places[scope].usable(states[scope]) for scope in states)
+    if not usable:
+        places = {scope: Place(state.epoch, 0, state.head) for scope, state in states.items()}
+    upserts: list[MemoryEntry] = []
+    removals: list[MemoryId] = []
+    room, more = limit, False
+    for scope, log in logs.items():
+        place, head = places[scope], states[scope].head
+        if place.number >= head:
+            continue
+        if room <= 0:
+            more = True
+            break
+        changes = log.page(user_id, place.number, room)
+        for change in changes:
+            if change.entry is not None:
+                upserts.append(change.entry)
+            elif usable:
+                removals.append(change.id)
+        full = len(changes) >= room
+        room -= len(changes)
+        more = more or full
+        reached = changes[-1].number if changes else 0
+        places[scope] = replace(place, number=reached if full else max(head, reached))
+    return ChangeBatch(upserts, removals, format_cursor(places), complete=not usable, more=more)

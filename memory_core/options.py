@@ -1,0 +1,46 @@
+"""The base of every backend's options model, and the mark for options that only the user may set.
+
+A project's `memory.toml` comes with a cloned repository: it is somebody else's text. Options that would send
+memories elsewhere, or reach outside the workspace, are therefore taken only from the user's own configuration file,
+the environment, or arguments.
+"""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+USER_ONLY: dict[str, Any] = {"user_level": "always"}
+"""`Field(json_schema_extra=USER_ONLY)`: never taken from a project's file (credentials, servers)."""
+
+INSIDE_WORKSPACE: dict[str, Any] = {"user_level": "outside"}
+"""`Field(json_schema_extra=INSIDE_WORKSPACE)`: from a project's file only as a path within the workspace."""
+
+
+class Options(BaseModel):
+    """Options of a backend: frozen, unknown keys refused, passwords as `SecretStr` (masked by `config show`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    project_hint: ClassVar[str] = "set it in your own configuration file or in the environment"
+
+    @classmethod
+    def allowed_in_project(cls, name: str, value: Any, workspace: Path) -> bool:
+        """Whether a project's file may set the option `name` to `value`; a room may override this."""
+        field = cls.model_fields.get(name)
+        extra = field.json_schema_extra if field is not None else None
+        mark = extra.get("user_level") if isinstance(extra, dict) else None
+        if mark == "always":
+            return False
+        return mark != "outside" or _inside(value, workspace)
+
+
+def _inside(value: Any, workspace: Path) -> bool:
+    if isinstance(value, dict):
+        return all(_inside(item, workspace) for item in value.values())  # pyright: ignore[reportUnknownVariableType]
+    if not isinstance(value, str):
+        return False
+    try:
+        return (workspace / value).resolve().is_relative_to(workspace.resolve())
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,84 @@
+"""One JSON form of an entry for every store, index and export file.
+
+`{"scope": …, "user": …, "key": …, "content": …, "importance": …, "created": …, "updated": …, "expires": …,
+"source": …, "metadata": …}`; times in ISO 8601, UTC, with microseconds. Stable: files written by one version are
+read by the next.
+"""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from memory_core.errors import CorruptEntryError, MemoryCoreError
+from memory_core.model import MemoryEntry, MemoryId, first_reason
+
+_FIELDS = frozenset(("scope", "user", "key", "content", "importance", "created", "updated", "expires", "source", "metadata"))
+_REQUIRED = ("scope", "user", "key", "content", "importance", "created", "updated")
+_json: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+
+
+def to_fields(entry: MemoryEntry) -> dict[str, Any]:
+    """Return the JSON form of `entry` as a dictionary."""
+    return {
+        "scope": entry.id.scope,
+        "user": entry.id.user_id,
+        "key": entry.id.key,
+        "content": entry.content,
+        "importance": entry.importance,
+        "created": entry.created_at.isoformat(),
+        "updated": entry.updated_at.isoformat(),
+        "expires": entry.expires_at.isoformat() if entry.expires_at else None,
+        "source": entry.source,
+        "metadata": entry.metadata,
+    }
+
+
+def to_json(entry: MemoryEntry) -> str:
+    """Return the JSON form of `entry` as one line."""
+    return json.dumps(to_fields(entry), ensure_ascii=False, separators=(",", ":"))
+
+
+def from_fields(fields: dict[str, Any]) -> MemoryEntry:
+    """Build an entry from its JSON form, checking everything.
+
+    Raises:
+        CorruptEntryError: A field is missing, unknown or wrong.
+    """
+    missing = [name for name in _REQUIRED if name not in fields]
+    unknown = [name for name in fields if name not in _FIELDS]
+    if missing or unknown:
+        what = f"lacks {', '.join(map(repr, missing))}" if missing else f"has the unknown field {unknown[0]!r}"
+        raise CorruptEntryError(f"A stored memory {what}.")
+    expires = fields.get("expires")
+    try:
+        return MemoryEntry(
+            id=MemoryId(fields["scope"], fields["user"], fields["key"]),
+            content=fields["content"],
+            importance=fields["importance"],
+            created_at=datetime.fromisoformat(fields["created"]),
+            updated_at=datetime.fromisoformat(fields["updated"]),
+            expires_at=datetime.fromisoformat(expires) if expires else None,
+            source=fields.get("source", "tool"),
+            metadata=fields.get("metadata") or {},
+        )
+    except ValidationError as error:
+        raise CorruptEntryError(f"A stored memory cannot be read: {first_reason(error)}.") from error
+    except (MemoryCoreError, ValueError, TypeError) as error:
+        raise CorruptEntryError(f"A stored memory cannot be read: {error}") from error
+
+
+def from_json(line: str | bytes) -> MemoryEntry:
+    """Build an entry from one line of JSON, checking everything.
+
+    Raises:
+        CorruptEntryError: The line is not JSON, or not an entry.
+    """
+    try:
+        fields = _json.validate_json(line)
+    except ValidationError as error:
+        raise CorruptEntryError(f"This line is not JSON: {first_reason(error)}.") from error
+    if not isinstance(fields, dict):
+        raise CorruptEntryError(f"This line is a JSON {type(fields).__name__}, not a memory.")
+    return from_fields(fields)
