@@ -12,7 +12,7 @@ from memory_core.text import TOKENIZER_VERSION
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 MIN_ENTRIES = 500
 """Smaller indexes are built faster than they are worth keeping."""
 
