@@ -42,7 +42,6 @@ from memory_core.model import (
     SearchHit,
     SearchQuery,
 )
-
 from memory_core.solution import StandardSolution
 from memory_core.talent import MemoryTalent, ToolContext, ToolResult, ToolSpec
 

@@ -14,7 +14,9 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from memory_core.errors import CorruptEntryError, MemoryCoreError
 from memory_core.model import MemoryEntry, MemoryId, first_reason
 
-_FIELDS = frozenset(("scope", "user", "key", "content", "importance", "created", "updated", "expires", "source", "metadata"))
+_FIELDS = frozenset(
+    ("scope", "user", "key", "content", "importance", "created", "updated", "expires", "source", "metadata")
+)
 _REQUIRED = ("scope", "user", "key", "content", "importance", "created", "updated")
 _json: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 

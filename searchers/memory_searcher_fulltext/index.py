@@ -3,11 +3,10 @@
 import json
 import math
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from threading import RLock
-from collections.abc import Iterator
 
 from memory_core.errors import IndexUnavailableError
 from memory_core.model import HOT_IMPORTANCE, ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
@@ -57,7 +56,7 @@ class UserIndex:
         self.unsaved = 0
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> Generator[None]:
         with self._lock:
             self._db.execute("BEGIN")
             count = self.count
@@ -88,7 +87,8 @@ class UserIndex:
             for entry in batch.upserts:
                 self._put(entry)
             self._db.execute(
-                "INSERT INTO meta VALUES ('cursor', ?) ON CONFLICT DO UPDATE SET value = excluded.value", (batch.cursor,)
+                "INSERT INTO meta VALUES ('cursor', ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+                (batch.cursor,),
             )
         self.cursor = batch.cursor
         self.unsaved += len(batch.removals) + len(batch.upserts)
@@ -127,7 +127,9 @@ class UserIndex:
         self.count += 1
 
     def _remove(self, id: MemoryId) -> None:
-        row = self._db.execute("SELECT rowid, entry FROM docs WHERE scope = ? AND key = ?", (id.scope, id.key)).fetchone()
+        row = self._db.execute(
+            "SELECT rowid, entry FROM docs WHERE scope = ? AND key = ?", (id.scope, id.key)
+        ).fetchone()
         if row is None:
             return
         # A contentless table is told what it held: the same tokenizer gives the same text.
@@ -247,7 +249,9 @@ class UserIndex:
                 return [(row[0], row[1]) for row in ordered]
             limit *= 4  # a tie reaches beyond what was fetched
 
-    def _unfiltered(self, match: str, query: SearchQuery, limit: int) -> list[tuple[float, int, int, float, str, str]] | None:
+    def _unfiltered(
+        self, match: str, query: SearchQuery, limit: int
+    ) -> list[tuple[float, int, int, float, str, str]] | None:
         moment = query.now.timestamp()
         rows = self._db.execute(
             "WITH found AS MATERIALIZED ("
