@@ -81,7 +81,8 @@ class UserIndex:
         else:
             self._db.deserialize(blob)
             self._db.execute("SELECT count(*) FROM fts WHERE fts MATCH '\"a\"'").fetchone()
-        self.count, self._length = self._db.execute("SELECT count(*), coalesce(sum(length), 0) FROM docs").fetchone()
+        row = self._db.execute("SELECT count(*), coalesce(sum(length), 0) FROM docs").fetchone()
+        self.count, self._length = int(row[0]), int(row[1])
         row = self._db.execute("SELECT value FROM meta WHERE name = 'cursor'").fetchone()
         self.cursor: str | None = row[0] if row else None
         self.unsaved = 0
@@ -115,7 +116,8 @@ class UserIndex:
             for entry in batch.upserts:
                 self._put(entry)
             self._db.execute(
-                "INSERT INTO meta VALUES ('cursor', ?) ON CONFLICT DO UPDATE SET value = excluded.value", (batch.cursor,)
+                "INSERT INTO meta VALUES ('cursor', ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+                (batch.cursor,),
             )
         self.cursor = batch.cursor
         self.unsaved += len(batch.removals) + len(batch.upserts)
