@@ -177,7 +177,7 @@ class Sweeper:
             created_at=created,
             updated_at=parsed.updated or max(created, changed),
             expires_at=parsed.expires,
-            source=parsed.source or "file",
+            source="file" if parsed.source is None else parsed.source,
             metadata=parsed.metadata or {},
         )
 
