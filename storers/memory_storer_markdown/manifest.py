@@ -53,6 +53,9 @@ _PROBES = (
 )
 
 
+_inherited: list[sqlite3.Connection] = []
+
+
 class Manifest:
     """One open manifest. Where the directory cannot be written it lives in memory, and reads go on."""
 
@@ -133,6 +136,8 @@ class Manifest:
         """Close the file, unless it belongs to the parent process."""
         if self.pid == os.getpid():
             self.db.close()
+        else:
+            _inherited.append(self.db)  # SQLite forbids closing it here, and letting it go would close it
 
     @contextmanager
     def writing(self) -> Generator[sqlite3.Connection]:
