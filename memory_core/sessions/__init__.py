@@ -1,0 +1,1 @@
+"""Short-term memory: neutral messages, sessions that survive restarts, the transcript and the search over it."""
