@@ -79,7 +79,10 @@ class FileAgentSession(AgentSession):
     def rewrite(self, change: Change) -> list[Message]:  # noqa: D102 - the contract says it
         with self._file.locked():
             self._refresh()
-            changed = unseen(storable(change(list(self._messages.values()))), ())
+            before = list(self._messages.values())
+            changed = unseen(storable(change(list(before))), ())
+            if changed == before:
+                return before
             lines = [message_line(message).encode() for message in changed]
             if self._damaged:
                 log.warning("%d unreadable lines of %s moved aside", len(self._damaged), self._file.path)

@@ -8,7 +8,7 @@ writer, so that nothing is thrown away and nothing is glued to it.
 import json
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
@@ -41,7 +41,7 @@ class LineFile:
         self._open_end = False  # the last line is whole, only its newline is missing: a person's editor took it
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Generator[None]:
         """Hold the file against other threads and processes; may be nested.
 
         Raises:
@@ -63,7 +63,7 @@ class LineFile:
                 self._lock.release()
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> Generator[None]:
         """Hold the file against other threads only."""
         with self._threads:
             yield
@@ -71,8 +71,8 @@ class LineFile:
     def read_new(self) -> tuple[bool, list[bytes]]:
         """Return (started over, complete lines without their newline) since the last call.
 
-        Started over means: forget what came before; the file was replaced, cut or deleted. `torn` then holds what stands
-        behind the last newline.
+        Started over means: forget what came before; the file was replaced, cut or deleted. Afterwards `torn` holds
+        what stands behind the last newline.
 
         Raises:
             StorageUnavailableError: The file cannot be read.
@@ -204,7 +204,7 @@ def write_atomically(path: Path, data: bytes, *, fsync: bool = True) -> os.stat_
     """
     temporary = path.with_name(f".{path.name}.tmp")  # one name: the next writer, who holds the lock, cleans it up
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "wb", opener=_private) as file:
             file.write(data)
             file.flush()
             if fsync:
@@ -218,6 +218,10 @@ def write_atomically(path: Path, data: bytes, *, fsync: bool = True) -> os.stat_
     if fsync:
         sync_folder(path.parent)
     return status
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def sync_folder(folder: Path) -> None:

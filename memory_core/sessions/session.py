@@ -4,7 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from pydantic import JsonValue
 
@@ -40,7 +40,7 @@ class SessionState:
 
 
 class AgentSession(ABC):
-    """One conversation. Safe for several threads; `FileAgentSession` and `RedisAgentSession` also for several processes.
+    """One conversation. Safe for several threads; those in files and in Redis also for several processes.
 
     Messages stay in the order in which they were appended. System messages are not stored: they belong to the agent,
     not to the conversation. No operation separates a tool call from its result. Writes are durable when they return
@@ -104,7 +104,7 @@ class AgentSession(ABC):
 
     def close(self) -> None:
         """Release files and connections; closing twice is harmless."""
-        return None
+        return
 
     def latest(self, window: int) -> list[Message]:
         """Return the last `window` messages, and the few before them that a tool pair across the border needs.
@@ -194,8 +194,9 @@ def storable(messages: Iterable[Message]) -> list[Message]:
             parts = tuple(p for p in message.parts if not (isinstance(p, OtherPart) and p.kind == SYSTEM_PROMPT))
             if not parts:
                 continue
-            message = replace(message, parts=parts)
-        kept.append(message)
+            kept.append(replace(message, parts=parts))
+        else:
+            kept.append(message)
     return kept
 
 
@@ -250,7 +251,8 @@ def state_from_json(text: str | bytes) -> SessionState:
         fields: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CorruptEntryError(f"The snapshot is not JSON: {error}.") from error
-    version: Any = fields.get("version") if isinstance(fields, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    fields = cast("dict[str, Any]", fields) if isinstance(fields, dict) else {}
+    version = fields.get("version")
     if version != SNAPSHOT_VERSION:
         raise CorruptEntryError(f"The snapshot has the version {version!r}; this program reads {SNAPSHOT_VERSION}.")
     pending, reason = fields.get("pending", False), fields.get("reason", "")
