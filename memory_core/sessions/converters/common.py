@@ -1,7 +1,7 @@
 """What the converters share."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from memory_core.sessions.messages import KINDS, MARKS, Kind, Mark, Message, ToolCallPart, results_of
@@ -49,12 +49,17 @@ def our_marks(message: Message) -> dict[str, Any]:
 
 def read_marks(said: Any) -> tuple[Kind, dict[str, Mark]]:
     """Return kind and marks (index among the results → mark) from the form of `our_marks`, ignoring what is wrong."""
-    fields = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+    fields = _object(said)
     kind = fields.get("kind", "normal")
-    marks: Any = fields.get("marks", {})
-    pairs: Iterable[tuple[Any, Any]] = marks.items() if isinstance(marks, dict) else ()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    known = {str(index): cast("Mark", mark) for index, mark in pairs if isinstance(mark, str) and mark in MARKS}
+    marks = _object(fields.get("marks"))
+    known: dict[str, Mark] = {
+        index: cast("Mark", mark) for index, mark in marks.items() if isinstance(mark, str) and mark in MARKS
+    }
     return (cast("Kind", kind) if isinstance(kind, str) and kind in KINDS else "normal"), known
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 class Names:
