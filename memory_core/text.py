@@ -142,19 +142,18 @@ def estimate_tokens(text: str) -> int:
 
     Han, Hangul, typographic and full-width signs count 0.8 a character, Kana 0.75, Latin and all else 0.25.
     """
-    if not text:
-        return 0
+    if text.isascii():
+        return -int(-len(text) * _LATIN_WEIGHT // 1)
     total, rest = 0.0, len(text)
-    if not text.isascii():
-        unknown = rest - len(text.encode("ascii", "ignore"))
-        for pattern, weight in _weight_patterns():
-            count = sum(map(len, pattern.findall(text)))
-            total += count * weight
-            rest -= count
-            unknown -= count
-            if not unknown:
-                break  # most texts are of one script: no need to look for the others
-    return max(1, -int(-(total + rest * _LATIN_WEIGHT) // 1))
+    unknown = rest - len(text.encode("ascii", "ignore"))
+    for pattern, weight in _weight_patterns():
+        count = sum(map(len, pattern.findall(text)))
+        total += count * weight
+        rest -= count
+        unknown -= count
+        if not unknown:
+            break  # most texts are of one script: no need to look for the others
+    return -int(-(total + rest * _LATIN_WEIGHT) // 1)
 
 
 def similarity(one: str, other: str) -> float:
