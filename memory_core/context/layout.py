@@ -9,7 +9,7 @@ from memory_core.context.pairs import Pairs, groups
 from memory_core.context.prune import prune_message
 from memory_core.context.tokens import MessageSizer
 from memory_core.context.truncate import truncate_message
-from memory_core.sessions.messages import Message, ToolResultPart
+from memory_core.sessions.messages import Message, ToolCallPart, ToolResultPart
 
 
 @dataclass(slots=True)
@@ -49,6 +49,7 @@ def lay_out(
     pinned, last = _pinned_group(messages, runs, fixed), len(runs) - 1
     sizes = [size(message) for message in messages]
     costs = [sum(sizes[start:end]) for start, end in runs]
+    inside = [sum(sizes[i] for i in range(*run) if _stays_alone(messages[i])) for run in runs]
     shrunk: dict[int, list[Message]] = {}
 
     def shrink(group: int) -> None:
@@ -60,14 +61,14 @@ def lay_out(
     def spending() -> list[int]:
         """Return what the whole would cost for each possible first group of the kept end."""
         rest = [0, *accumulate(reversed(costs))][::-1]
-        stays = [cost if fixed[group] or group == pinned else 0 for group, cost in enumerate(costs)]
+        stays = [cost if group == pinned else inside[group] for group, cost in enumerate(costs)]
         leaves = [not fixed[group] and group != pinned for group in range(len(runs))]
         kept, gone = [0, *accumulate(stays)], [0, *accumulate(leaves)]
         return [rest[g] + kept[g] + (summary_tokens if gone[g] else 0) for g in range(len(runs) + 1)]
 
     whole_pinned = costs[pinned]
     shrink(pinned)
-    least = costs[pinned] + sum(cost for group, cost in enumerate(costs) if fixed[group] and group != pinned)
+    least = costs[pinned] + sum(inside) - inside[pinned]
     target = limit_tokens if least + summary_tokens <= limit_tokens else window_tokens
     shrunk.pop(pinned, None)  # only to know how little it can be
     costs[pinned] = whole_pinned
@@ -87,7 +88,12 @@ def lay_out(
 
 
 def _is_system(messages: Sequence[Message], run: tuple[int, int]) -> bool:
-    return run[1] - run[0] == 1 and messages[run[0]].role == "system"
+    return run[1] - run[0] == 1 and _stays_alone(messages[run[0]])
+
+
+def _stays_alone(message: Message) -> bool:
+    """Whether this system message stays even where the messages around it go."""
+    return message.role == "system" and not any(isinstance(part, ToolCallPart | ToolResultPart) for part in message.parts)
 
 
 def is_users(message: Message) -> bool:
@@ -135,6 +141,7 @@ def _assemble(
         for group, (start, end) in enumerate(runs[:first])
         if not fixed[group] and group != pinned
         for message in messages[start:end]
+        if not _stays_alone(message)
     ]
     layout = Layout(
         compacted=[message for message in gone if message.kind == "normal"],
@@ -149,6 +156,8 @@ def _assemble(
         place = layout.after if passed else layout.before
         if stays:
             place.extend(shrunk.get(group, messages[start:end]))
-        elif not layout.needs_summary:
-            place.extend(message for message in messages[start:end] if message.kind == "summary")
+        elif not layout.needs_summary and any(message.kind == "summary" for message in messages[start:end]):
+            place.extend(messages[start:end])
+        else:
+            place.extend(message for message in messages[start:end] if _stays_alone(message))
     return layout

@@ -109,7 +109,7 @@ def plan(
     if force:
         limit = min(limit, shortened // 2)
     reason = _reason(history, shortened, limit, config, force=force)
-    if not reason:
+    if not reason or not history:
         return _uncompacted(original, history, mended, tokens, shortened, limit, size)
     if config.truncate_args is not None:
         # Due or not by its own triggers: what the summary adds must not make it due at the next planning.
