@@ -58,8 +58,8 @@ class SummaryJob:
     count: TokenCounter = field(default=estimate_tokens, compare=False)
 
     def narrowed(self) -> "SummaryJob":
-        """Return the job with half of the room for the conversation."""
-        return replace(self, input_tokens=max(200, self.input_tokens // 2))
+        """Return the job with room for half of what the conversation takes now."""
+        return replace(self, input_tokens=max(200, min(self.input_tokens, self.count(self.conversation())) // 2))
 
     def conversation(self) -> str:
         """Return everything that the summary must be made from, as text of about `input_tokens`."""
