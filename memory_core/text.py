@@ -40,9 +40,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     letter = f"(?:[^\\W_{_DENSE}]|[{_marks()}])"
 
     def word(letter: str, dense: str) -> re.Pattern[str]:
-        return re.compile(
-            dense + rf"(?P<word>(?:(?<![\w.])\.(?={letter}))?{letter}+(?:[.'/&]{letter}+)*(?:\+\+|\#)?)"
-        )
+        return re.compile(dense + rf"(?P<word>(?:(?<![\w.])\.(?={letter}))?{letter}+(?:[.'/&]{letter}+)*(?:\+\+|\#)?)")
 
     dense = f"(?P<han>[{HAN}]+)|(?P<kana>[{KANA}]+)|(?P<hangul>[{HANGUL}]+)|(?P<unspaced>[{UNSPACED}]+)|(?P<emoji>[{EMOJI}])|"
     return word(letter, dense), word("[a-z0-9]", ""), re.compile(r"[./'&]")

@@ -97,7 +97,12 @@ class ToolResultEvictionConfig(_Config):
     @classmethod
     def _relative(cls, value: str) -> str:
         parts = value.split("/")
-        if not all(parts) or "\\" in value or "\0" in value or any(part in (".", "..") or ":" in part for part in parts):
+        if (
+            not all(parts)
+            or "\\" in value
+            or "\0" in value
+            or any(part in (".", "..") or ":" in part for part in parts)
+        ):
             raise ValueError(f"{value!r} is not a plain relative directory")
         return value
 

@@ -63,10 +63,11 @@ def _evicted(part: Part, config: ToolResultEvictionConfig, agent_id: str, files:
     files.append(EvictedResult(path, part.content))
     lines = part.content.removesuffix("\n").count("\n") + 1  # as the tool that reads it counts them
     how = f" Read it with {config.read_tool}(path, start_line, end_line)." if config.read_tool else ""
-    notice = f"[This result was too long: {len(part.content)} characters, {lines} lines. Its full text is in {path}.{how}]"
+    notice = (
+        f"[This result was too long: {len(part.content)} characters, {lines} lines. Its full text is in {path}.{how}]"
+    )
     ends = middle_cut(part.content, config.preview_chars, lambda left_out: f"[… {left_out} characters left out …]")
     return replace(part, content=f"{notice}\n{ends}", mark="evicted")
-
 
 
 def _name(text: str) -> str:

@@ -125,7 +125,11 @@ class LargeResults:
         base = self.root / self.config.directory
         removed = 0
         try:
-            for folder in [place for place in base.iterdir() if not place.is_symlink() and place.is_dir()] if base.is_dir() else []:
+            for folder in (
+                [place for place in base.iterdir() if not place.is_symlink() and place.is_dir()]
+                if base.is_dir()
+                else []
+            ):
                 for place in folder.iterdir():
                     found = place.lstat()
                     if stat.S_ISREG(found.st_mode) and found.st_mtime < before:
@@ -134,7 +138,9 @@ class LargeResults:
                 with contextlib.suppress(OSError):
                     folder.rmdir()  # only when it is empty
         except OSError as error:
-            raise StorageUnavailableError(f"Old tool results in {base} could not be removed: {error.strerror}.") from error
+            raise StorageUnavailableError(
+                f"Old tool results in {base} could not be removed: {error.strerror}."
+            ) from error
         return removed
 
     def _content(self, path: str) -> str | None:
@@ -196,14 +202,18 @@ def _page(lines: list[str], start: int, last: int, offset: int, max_bytes: int) 
     return Page("\n".join(taken), start, end, len(lines), end + 1 if start <= end < len(lines) else None)
 
 
-def read_tool_text(results: LargeResults, path: str, start_line: int = 1, end_line: int | None = None, offset: int = 0) -> str:
+def read_tool_text(
+    results: LargeResults, path: str, start_line: int = 1, end_line: int | None = None, offset: int = 0
+) -> str:
     """Return a page as text for the model: what it is, the lines, how to go on. Never raises for what a model asks."""
     try:
         page = results.read(path, start_line, end_line, offset=offset)
     except (InvalidKeyError, BudgetError, StorageUnavailableError) as error:
         return f"Nothing was read: {error}"
     if page is None:
-        return f"Nothing was read: there is no {path}. It may have been removed because of its age; call the tool again."
+        return (
+            f"Nothing was read: there is no {path}. It may have been removed because of its age; call the tool again."
+        )
     if page.end_line < page.start_line:
         return f"{path} has {page.total_lines} lines; there is no line {page.start_line}."
     head = f"{path}, lines {page.start_line}-{page.end_line} of {page.total_lines}"

@@ -7,6 +7,7 @@ wcwidth's; here is only how to reach the border near a position without walking 
 from collections.abc import Callable
 
 _MAX_BACKTRACK = 4_096
+_FLAGS = ("\U0001f1e6", "\U0001f1ff")
 
 
 def head(text: str, limit: int) -> str:
@@ -46,11 +47,8 @@ def _border(text: str, at: int) -> tuple[int, int]:
     """Return the nearest borders at or before, and at or after `at`; both are `at` when it is one itself."""
     if text[at - 1].isascii() and text[at].isascii() and not (text[at - 1] == "\r" and text[at] == "\n"):
         return at, at
-    from wcwidth import iter_graphemes
-
-    start = _safe_start(text, at)
-    border = start
-    for grapheme in iter_graphemes(text[start:]) if len(text) < at + _MAX_BACKTRACK else _window(text, start, at):
+    start = border = _safe_start(text, at)
+    for grapheme in _window(text, start, at):
         following = border + len(grapheme)
         if following == at:
             return at, at
@@ -81,4 +79,7 @@ def _safe_start(text: str, at: int) -> int:
             "\x20" <= text[position - 1] <= "\x7e" or "\u4e00" <= text[position - 1] <= "\u9fff"
         ):
             return position
-    return max(0, at - _MAX_BACKTRACK)
+    position = max(0, at - _MAX_BACKTRACK)
+    while position > 0 and _FLAGS[0] <= text[position] <= _FLAGS[1]:
+        position -= 1  # flags pair up from the start of their run, however long it is
+    return position

@@ -93,7 +93,9 @@ def _is_system(messages: Sequence[Message], run: tuple[int, int]) -> bool:
 
 def _stays_alone(message: Message) -> bool:
     """Whether this system message stays even where the messages around it go."""
-    return message.role == "system" and not any(isinstance(part, ToolCallPart | ToolResultPart) for part in message.parts)
+    return message.role == "system" and not any(
+        isinstance(part, ToolCallPart | ToolResultPart) for part in message.parts
+    )
 
 
 def is_users(message: Message) -> bool:
@@ -114,7 +116,11 @@ def _pinned_group(messages: Sequence[Message], runs: Sequence[tuple[int, int]], 
 
 
 def _first_kept(
-    messages: Sequence[Message], runs: Sequence[tuple[int, int]], sizes: Sequence[int], keep_messages: int, keep_tokens: int
+    messages: Sequence[Message],
+    runs: Sequence[tuple[int, int]],
+    sizes: Sequence[int],
+    keep_messages: int,
+    keep_tokens: int,
 ) -> int:
     """Return the first group of the kept end: as many messages or tokens as asked, rounded up to whole groups, at least one."""
     index, kept = len(messages), 0

@@ -151,9 +151,7 @@ def _truncation_due(history: Sequence[Message], tokens: int, config: TruncateArg
     return by_messages or 0 < config.trigger_tokens <= tokens
 
 
-def _reason(
-    history: Sequence[Message], tokens: int, limit: int, config: CompactionConfig, *, force: bool
-) -> Reason:
+def _reason(history: Sequence[Message], tokens: int, limit: int, config: CompactionConfig, *, force: bool) -> Reason:
     if force:
         return "forced"
     if tokens > limit:

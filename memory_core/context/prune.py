@@ -34,7 +34,11 @@ def prune(messages: Sequence[Message], config: PruneConfig, size: MessageSizer) 
 def prune_message(message: Message, keep_chars: int) -> Message:
     """Return `message` with each long tool result cut to `keep_chars` characters at both ends, or itself."""
     parts = tuple(_pruned(part, keep_chars) for part in message.parts)
-    return message if all(one is other for one, other in zip(parts, message.parts, strict=True)) else replace(message, parts=parts)
+    return (
+        message
+        if all(one is other for one, other in zip(parts, message.parts, strict=True))
+        else replace(message, parts=parts)
+    )
 
 
 def _pruned(part: Part, keep_chars: int) -> Part:

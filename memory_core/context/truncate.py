@@ -21,7 +21,9 @@ def truncate_args(messages: Sequence[Message], config: TruncateArgsConfig, end: 
 
 def truncate_message(message: Message, config: TruncateArgsConfig) -> Message:
     """Return `message` with its long arguments cut, or itself when there are none."""
-    if not any(isinstance(part, ToolCallPart) and len(part.arguments) > config.max_arg_length for part in message.parts):
+    if not any(
+        isinstance(part, ToolCallPart) and len(part.arguments) > config.max_arg_length for part in message.parts
+    ):
         return message
     parts = tuple(_truncated(part, config) for part in message.parts)
     return message if parts == message.parts else replace(message, parts=parts)

@@ -20,7 +20,11 @@ IDS = st.sampled_from(["", "", "a", "b", "c", "call-1", "call-2", "重复"])
 NAMES = st.sampled_from(["read_file", "shell", "write_file", "搜索"])
 TEXTS = st.one_of(
     st.text(max_size=40),
-    st.builds(lambda word, times: word * times, st.sampled_from(["word ", "框架", "e\u0301", "🇩🇪", "x"]), st.integers(1, 6_000)),
+    st.builds(
+        lambda word, times: word * times,
+        st.sampled_from(["word ", "框架", "e\u0301", "🇩🇪", "x"]),
+        st.integers(1, 6_000),
+    ),
 )
 ARGUMENTS = st.one_of(
     st.just("{}"),
@@ -28,7 +32,9 @@ ARGUMENTS = st.one_of(
     st.builds(lambda text: '{"content": "%s"}' % ("y" * text), st.integers(1, 9_000)),
 )
 CALLS = st.builds(ToolCallPart, IDS, NAMES, ARGUMENTS)
-RESULTS = st.builds(ToolResultPart, IDS, NAMES, TEXTS, st.booleans(), st.sampled_from(["", "", "", "evicted", "pruned"]))
+RESULTS = st.builds(
+    ToolResultPart, IDS, NAMES, TEXTS, st.booleans(), st.sampled_from(["", "", "", "evicted", "pruned"])
+)
 OTHERS = st.builds(OtherPart, st.sampled_from(["image", "thinking"]), st.just({"signature": "abc"}))
 PARTS: st.SearchStrategy[Part] = st.one_of(st.builds(TextPart, TEXTS), CALLS, RESULTS, OTHERS)
 KINDS = st.sampled_from(["normal", "normal", "normal", "normal", "summary", "injected"])
@@ -60,7 +66,9 @@ def turns(draw: st.DrawFn) -> list[Message]:
 
 HISTORIES = st.one_of(
     st.lists(WILD, max_size=30),
-    st.lists(st.one_of(turns(), st.lists(WILD, max_size=3)), max_size=12).map(lambda several: sum(several, list[Message]())),
+    st.lists(st.one_of(turns(), st.lists(WILD, max_size=3)), max_size=12).map(
+        lambda several: sum(several, list[Message]())
+    ),
 )
 
 

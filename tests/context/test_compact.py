@@ -40,7 +40,11 @@ CONFIG = CompactionConfig(trigger_messages=10, keep_messages=4)
 
 
 def talk(turns: int, *, size: int = 10) -> list[Message]:
-    return [m for i in range(turns) for m in (user_message(f"request {i} " * size), assistant_message(f"answer {i} " * size))]
+    return [
+        m
+        for i in range(turns)
+        for m in (user_message(f"request {i} " * size), assistant_message(f"answer {i} " * size))
+    ]
 
 
 class Model:
@@ -116,7 +120,16 @@ def test_the_first_request_and_earlier_summaries_survive_every_compaction(run: R
 
 @both
 @pytest.mark.parametrize(
-    "answer", [RuntimeError("503"), "", "   \n", "```\n\n```", "<think>hm</think>", ModelReply("half a summ", "length"), TimeoutError()]
+    "answer",
+    [
+        RuntimeError("503"),
+        "",
+        "   \n",
+        "```\n\n```",
+        "<think>hm</think>",
+        ModelReply("half a summ", "length"),
+        TimeoutError(),
+    ],
 )
 def test_a_failed_summary_leaves_the_context_as_it_was(
     run: Run, answer: str | Exception | ModelReply, caplog: pytest.LogCaptureFixture
@@ -213,7 +226,9 @@ def test_a_callable_replaces_the_strategy(run: Run) -> None:
 
 
 @both
-@pytest.mark.parametrize("outcome", [None, "", 7, ValueError("bug"), RuntimeError("prompt is too long: 2 tokens > 1 maximum")])
+@pytest.mark.parametrize(
+    "outcome", [None, "", 7, ValueError("bug"), RuntimeError("prompt is too long: 2 tokens > 1 maximum")]
+)
 def test_a_callable_that_gives_nothing_leaves_the_context_as_it_was(run: Run, outcome: object) -> None:
     def mine(_: SummaryJob) -> object:
         if isinstance(outcome, Exception):
@@ -332,7 +347,10 @@ def test_conversation_text_cannot_break_out_of_the_prompt_or_the_summary(run: Ru
 def agentic(turns: int) -> list[Message]:
     history = [user_message("one request")]
     for i in range(turns):
-        history += [assistant_message("", [ToolCallPart(f"c{i}", "shell", "{}")]), tool_message(ToolResultPart(f"c{i}", "shell", "out " * 200))]
+        history += [
+            assistant_message("", [ToolCallPart(f"c{i}", "shell", "{}")]),
+            tool_message(ToolResultPart(f"c{i}", "shell", "out " * 200)),
+        ]
     return history
 
 

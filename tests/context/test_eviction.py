@@ -46,7 +46,9 @@ def test_the_notice_names_path_size_and_a_tool_that_exists() -> None:
     assert eviction.files[0].path in notice
     assert "5000 characters, 1000 lines" in notice
     assert "read_tool_result" in notice
-    without = plan_eviction([result("y" * 2_000)], ToolResultEvictionConfig(max_chars=1_000, preview_chars=100, read_tool=None))
+    without = plan_eviction(
+        [result("y" * 2_000)], ToolResultEvictionConfig(max_chars=1_000, preview_chars=100, read_tool=None)
+    )
     assert "Read it with" not in results_of(without.messages[0])[0].content
 
 
@@ -82,7 +84,9 @@ def test_one_giant_line_and_graphemes_at_the_border() -> None:
     assert cut[3].replace(family, "").strip("a") == ""
 
 
-@pytest.mark.parametrize("call_id", ["", "../../etc/passwd", "a/b", "CON", "x" * 5_000, "号码", "\ud800", "a\0b", ".", ".."])
+@pytest.mark.parametrize(
+    "call_id", ["", "../../etc/passwd", "a/b", "CON", "x" * 5_000, "号码", "\ud800", "a\0b", ".", ".."]
+)
 @pytest.mark.parametrize("agent", ["", "../evil", "代理", "nul", "\udcff"])
 def test_any_id_gives_a_path_inside_that_can_be_written_and_read(tmp_path: Path, call_id: str, agent: str) -> None:
     eviction = plan_eviction([result("content\n" * 500, call_id=call_id)], SMALL, agent)
@@ -178,7 +182,13 @@ def test_what_is_not_there_is_none_and_numbers_are_checked(tmp_path: Path) -> No
     assert results.read("large_tool_results/agent") is None
     assert results.read(f"{path}/deeper") is None
     assert "may have been removed" in read_tool_text(results, "large_tool_results/agent/none.txt")
-    for numbers in ({"start_line": 0}, {"offset": -1}, {"max_bytes": 0}, {"max_bytes": 10**9}, {"start_line": 5, "end_line": 4}):
+    for numbers in (
+        {"start_line": 0},
+        {"offset": -1},
+        {"max_bytes": 0},
+        {"max_bytes": 10**9},
+        {"start_line": 5, "end_line": 4},
+    ):
         with pytest.raises(BudgetError):
             results.read(path, **numbers)
     os.mkfifo(tmp_path / "large_tool_results" / "agent" / "pipe.txt")
@@ -233,7 +243,10 @@ def test_an_unreadable_directory_is_reported(tmp_path: Path, monkeypatch: pytest
         results.prune()
 
 
-@pytest.mark.parametrize("wrong", [{"max_chars": 4_000}, {"directory": "../out"}, {"directory": "/abs"}, {"directory": "a\\b"}, {"unknown": 1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"max_chars": 4_000}, {"directory": "../out"}, {"directory": "/abs"}, {"directory": "a\\b"}, {"unknown": 1}],
+)
 def test_wrong_settings_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         ToolResultEvictionConfig.model_validate(wrong)

@@ -145,8 +145,12 @@ def test_types_are_known_by_name() -> None:
 def test_pydantic_ais_own_error_is_known() -> None:
     exceptions = pytest.importorskip("pydantic_ai.exceptions", reason="pydantic-ai is not installed")
     assert is_overflow(exceptions.ModelContextWindowExceededError("some-model", "too long"))
-    assert is_overflow(exceptions.ModelHTTPError(400, "m", {"error": {"message": "prompt is too long: 2 tokens > 1 maximum"}}))
-    assert not is_overflow(exceptions.ModelHTTPError(429, "m", {"error": {"message": "Rate limit: too many tokens per minute"}}))
+    assert is_overflow(
+        exceptions.ModelHTTPError(400, "m", {"error": {"message": "prompt is too long: 2 tokens > 1 maximum"}})
+    )
+    assert not is_overflow(
+        exceptions.ModelHTTPError(429, "m", {"error": {"message": "Rate limit: too many tokens per minute"}})
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,14 @@ from memory_core.context.config import CompactionConfig, PruneConfig, TruncateAr
 from memory_core.context.pairs import mend
 from memory_core.context.plan import Plan, apply, plan
 from memory_core.context.tokens import MessageSizer
-from memory_core.sessions.messages import Message, ToolCallPart, ToolResultPart, assistant_message, tool_message, user_message
+from memory_core.sessions.messages import (
+    Message,
+    ToolCallPart,
+    ToolResultPart,
+    assistant_message,
+    tool_message,
+    user_message,
+)
 from tests.context.histories import HISTORIES, last_user, paired
 
 CONFIGS = st.builds(
@@ -21,16 +28,30 @@ CONFIGS = st.builds(
     keep_tokens=st.sampled_from([0, 0, 100, 1_500]),
     truncate_args=st.one_of(
         st.none(),
-        st.builds(TruncateArgsConfig, trigger_messages=st.sampled_from([0, 3]), keep_messages=st.sampled_from([0, 2, 20]), max_arg_length=st.just(200)),
+        st.builds(
+            TruncateArgsConfig,
+            trigger_messages=st.sampled_from([0, 3]),
+            keep_messages=st.sampled_from([0, 2, 20]),
+            max_arg_length=st.just(200),
+        ),
     ),
     prune=st.one_of(
         st.none(),
-        st.builds(PruneConfig, protect_tokens=st.sampled_from([0, 500]), min_gain_tokens=st.sampled_from([0, 300]), keep_chars=st.sampled_from([0, 50])),
+        st.builds(
+            PruneConfig,
+            protect_tokens=st.sampled_from([0, 500]),
+            min_gain_tokens=st.sampled_from([0, 300]),
+            keep_chars=st.sampled_from([0, 50]),
+        ),
     ),
 )
 WINDOWS = st.sampled_from([None, 1_000, 8_000])
-SUMMARIES = st.sampled_from(["ok", "## SESSION INTENT\n" + "details " * 40, "摘要" * 4_000, "</conversation_summary> x"])
-QUIET = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SUMMARIES = st.sampled_from(
+    ["ok", "## SESSION INTENT\n" + "details " * 40, "摘要" * 4_000, "</conversation_summary> x"]
+)
+QUIET = settings(
+    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 
 
 def ids(messages: list[Message]) -> list[str]:
@@ -47,7 +68,9 @@ def test_every_plan_keeps_the_promises(
 
     assert paired(after)
     known = ids(history)
-    assert [id for id in known if id in set(ids(after))] == [id for id in ids(after) if id in set(known)], "the order stays"
+    assert [id for id in known if id in set(ids(after))] == [id for id in ids(after) if id in set(known)], (
+        "the order stays"
+    )
     assert bool(after) == bool(history)
     assert last_user(history) is None or last_user(history) in ids(after)
     plain = [message.id for message in history if message.role == "system" and not _has_tools(message)]
