@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from memory_core.context.config import DEFAULT_WINDOW_TOKENS, CompactionConfig
 from memory_core.context.drive import Complete, Interceptor, run, run_sync
@@ -131,7 +131,7 @@ def _chosen(config: CompactionConfig, *, has_model: bool) -> Interceptor:
     if interceptor is None:
         return Summary() if has_model else PlainCut()
     if isinstance(interceptor, Strategy) or callable(interceptor):
-        return interceptor
+        return cast("Interceptor", interceptor)
     raise ConfigError(f"compression_interceptor is {interceptor!r}; it must be a strategy or a callable.")
 
 

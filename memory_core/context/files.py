@@ -27,9 +27,9 @@ _DAY_S = 86_400
 class Page:
     """A piece of an evicted result.
 
-    `text` are the lines from `start_line` to `end_line`, both 1-based and inclusive; of the first line only what follows
-    its first `offset` characters. `next_line` and `next_offset` say where to go on, None and 0 at the end. `total_lines`
-    counts the whole file.
+    `text` are the lines from `start_line` to `end_line`, both 1-based and inclusive; of the first line only what
+    follows its first `offset` characters. `next_line` and `next_offset` say where to go on, None and 0 at the end.
+    `total_lines` counts the whole file.
     """
 
     text: str
@@ -94,8 +94,8 @@ class LargeResults:
     ) -> Page | None:
         """Return a page of an evicted result, or None when there is no such file.
 
-        Lines end at `\\n` alone. Without `end_line` the page has up to 200 lines; in any case at most `max_bytes` bytes of
-        UTF-8, never half a character, at least one character. A line that is longer is continued by `offset`.
+        Lines end at a line feed alone. Without `end_line` the page has up to 200 lines; in any case at most `max_bytes`
+        bytes of UTF-8, never half a character, at least one character. A line that is longer is continued by `offset`.
 
         Raises:
             InvalidKeyError: The path is not a plain relative path inside the directory of evicted results.

@@ -1,6 +1,6 @@
 """Cuts at grapheme borders: what a reader sees as one character (UAX #29) is never split.
 
-Combining marks, ZWJ sequences, flags, variation selectors, Hangul syllables and `\\r\\n` stay whole. The segmentation is
+Combining marks, ZWJ sequences, flags, variation selectors, Hangul syllables and CR LF stay whole. The segmentation is
 wcwidth's; here is only how to reach the border near a position without walking through the whole text.
 """
 
@@ -72,7 +72,7 @@ def _window(text: str, start: int, at: int) -> list[str]:
 
 
 def _safe_start(text: str, at: int) -> int:
-    """Return a position before `at` where a grapheme surely starts: a plain letter with nothing to join it backwards."""
+    """Return a position before `at` where a grapheme surely starts: a plain letter behind another."""
     for position in range(at - 1, max(0, at - _MAX_BACKTRACK), -1):
         char = text[position]
         if ("\x20" <= char <= "\x7e" or "\u3041" <= char <= "\u3096" or "\u4e00" <= char <= "\u9fff") and (

@@ -1,6 +1,6 @@
 """Which messages stay and which give way, for a history that must be compacted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -14,7 +14,7 @@ from memory_core.sessions.messages import Message, ToolCallPart, ToolResultPart
 
 @dataclass(slots=True)
 class Layout:
-    """`before` and `after` stay on both sides of the summary; `compacted` and the `earlier` summaries give way to it."""
+    """`before` and `after` stay around the summary; `compacted` and the `earlier` summaries give way to it."""
 
     before: list[Message] = field(default_factory=list[Message])
     after: list[Message] = field(default_factory=list[Message])
@@ -84,7 +84,8 @@ def lay_out(
         spent = spending()
     while spent[first] > target and first <= last:
         first += 1
-    return _assemble(messages, runs, shrunk, fixed, pinned, first, size, summary_tokens)
+    stays = [group >= first or fixed[group] or group == pinned for group in range(len(runs))]
+    return _assemble(messages, runs, shrunk, stays, lambda earlier: size.total(earlier) > summary_tokens)
 
 
 def _is_system(messages: Sequence[Message], run: tuple[int, int]) -> bool:
@@ -122,7 +123,7 @@ def _first_kept(
     keep_messages: int,
     keep_tokens: int,
 ) -> int:
-    """Return the first group of the kept end: as many messages or tokens as asked, rounded up to whole groups, at least one."""
+    """Return the first group of the kept end: as much as was asked for, rounded up to whole groups, at least one."""
     index, kept = len(messages), 0
     while index > 0:
         kept += sizes[index - 1] if keep_tokens else messages[index - 1].role != "system"
@@ -136,16 +137,13 @@ def _assemble(
     messages: Sequence[Message],
     runs: Sequence[tuple[int, int]],
     shrunk: dict[int, list[Message]],
-    fixed: Sequence[bool],
-    pinned: int,
-    first: int,
-    size: MessageSizer,
-    summary_tokens: int,
+    stays: Sequence[bool],
+    too_long: Callable[[list[Message]], bool],
 ) -> Layout:
     gone = [
         message
-        for group, (start, end) in enumerate(runs[:first])
-        if not fixed[group] and group != pinned
+        for (start, end), stay in zip(runs, stays, strict=True)
+        if not stay
         for message in messages[start:end]
         if not _stays_alone(message)
     ]
@@ -154,15 +152,14 @@ def _assemble(
         earlier=[message for message in gone if message.kind == "summary"],
     )
     # Summaries alone are not summed up again, unless somebody else's are too long: that would be no progress.
-    layout.needs_summary = bool(layout.compacted) or size.total(layout.earlier) > summary_tokens
-    passed = False
+    layout.needs_summary = bool(layout.compacted) or too_long(layout.earlier)
+    place = layout.before
     for group, (start, end) in enumerate(runs):
-        stays = group >= first or fixed[group] or group == pinned
-        passed = passed or not stays
-        place = layout.after if passed else layout.before
-        if stays:
+        if stays[group]:
             place.extend(shrunk.get(group, messages[start:end]))
-        elif not layout.needs_summary and any(message.kind == "summary" for message in messages[start:end]):
+            continue
+        place = layout.after
+        if not layout.needs_summary and any(message.kind == "summary" for message in messages[start:end]):
             place.extend(messages[start:end])
         else:
             place.extend(message for message in messages[start:end] if _stays_alone(message))

@@ -71,13 +71,13 @@ WORDINGS: tuple[Wording, ...] = (
     _wording("Zhipu", r"prompt\s*超长|(?:prompt|输入|上下文).{0,12}(?:超过|超出).{0,12}(?:长度|上限|限制)"),
     _wording("Moonshot", r"exceeded model token limit|input token length too long"),
     _wording("MiniMax", r"context window exceeds limit"),
-    _wording("Cohere", r"too many tokens: (?:size limit exceeded|total number of tokens in the prompt|minimal context)"),
+    _wording("Cohere", r"too many tokens: (?:size limit exceeded|total number of tokens in|minimal context)"),
     _wording("xAI", r"maximum prompt length is \d+"),
     _wording("Together, SGLang", r"input \([\d,]+ tokens\) is longer than the model'?s context length"),
     _wording("Together, TGI", r"`inputs` tokens \+ `max_new_tokens` must be <="),
     _wording("TGI", r"`inputs` must have less than \d+ tokens"),
     _wording("OpenRouter", r"exceeds the maximum allowed input length of"),
-    _wording("SiliconFlow", r"(?:prompt_tokens|max_total_tokens) \(\d+\) must be less than (?:or equal to )?max_seq_len"),
+    _wording("SiliconFlow", r"_tokens \(\d+\) must be less than (?:or equal to )?max_seq_len"),
     _wording("vLLM", r"(?:prompt|input).{0,40}is longer than the maximum model length"),
     _wording("SGLang", r"input length \([\d,]+(?: tokens)?\) exceeds (?:the maximum allowed length|model'?s maximum)"),
     _wording("llama.cpp", r"exceeds the available context size|context size has been exceeded"),
@@ -87,7 +87,7 @@ WORDINGS: tuple[Wording, ...] = (
     _wording("LM Studio", r"trying to keep the first \d+ tokens when (?:the )?context"),
     _wording("LM Studio", r"model is loaded with context length of only"),
     _wording("GitHub Copilot", r"prompt token count of \d+ exceeds the limit of"),
-    _wording("gateways", r"context[ _](?:length|window|size)[ _](?:limit )?exceed|exceed\w* (?:the )?(?:model'?s )?context (?:length|window|limit)"),
+    _wording("gateways", r"context[ _](?:length|window|size)[ _](?:limit )?exceed"),
 )  # fmt: skip
 """Every known wording; `docs/context.md` lists the providers."""
 
@@ -112,7 +112,7 @@ def _with_causes(error: object, depth: int) -> Iterator[object]:
     yield error
     if depth and isinstance(error, BaseException):
         nearest = (error.__cause__ or (None if error.__suppress_context__ else error.__context__),)
-        members = cast("tuple[BaseException, ...]", error.exceptions) if isinstance(error, BaseExceptionGroup) else ()
+        members = cast("tuple[BaseException, ...]", getattr(error, "exceptions", ()))  # of an ExceptionGroup
         for other in (*nearest, *members):
             if other is not None:
                 yield from _with_causes(other, depth - 1)

@@ -17,7 +17,7 @@ INTERRUPTED = "[No result was recorded for this call: it was interrupted.]"
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """What a history holds: (call's message, result's message) per pair, and the (message, part) of what has no other."""
+    """The (call's message, result's message) of each pair, and the (message, part) of what has no other half."""
 
     spans: tuple[tuple[int, int], ...]
     open_calls: tuple[tuple[int, int], ...]

@@ -9,13 +9,13 @@ messages that must stay leave room for a summary; planning the outcome again cha
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from memory_core.context.carry import first_request, summary_message, summary_text
 from memory_core.context.config import DEFAULT_WINDOW_TOKENS, CompactionConfig, PruneConfig, TruncateArgsConfig
-from memory_core.context.layout import Layout, lay_out
-from memory_core.context.pairs import Mended, mend
+from memory_core.context.layout import lay_out
+from memory_core.context.pairs import mend
 from memory_core.context.prune import prune
 from memory_core.context.tokens import MessageSizer, TokenCounter
 from memory_core.context.truncate import truncate_args
@@ -109,8 +109,19 @@ def plan(
     if force:
         limit = min(limit, shortened // 2)
     reason = _reason(history, shortened, limit, config, force=force)
+    outcome = Plan(
+        original,
+        (),
+        tuple(history),
+        tokens=tokens,
+        tokens_planned=shortened,
+        limit_tokens=limit,
+        results_added=mended.results_added,
+        results_dropped=mended.results_dropped,
+        count=size.count,
+    )
     if not reason or not history:
-        return _uncompacted(original, history, mended, tokens, shortened, limit, size)
+        return outcome
     if config.truncate_args is not None:
         # Due or not by its own triggers: what the summary adds must not make it due at the next planning.
         history = truncate_args(history, config.truncate_args, len(history) - config.truncate_args.keep_messages)
@@ -127,7 +138,17 @@ def plan(
         shorten_args=config.truncate_args or TruncateArgsConfig(),
         keep_chars=(config.prune or PruneConfig()).keep_chars,
     )
-    return _compacted(original, mended, layout, reason, tokens, limit, room, size)
+    return replace(
+        outcome,
+        before=tuple(layout.before),
+        after=tuple(layout.after),
+        compacted=tuple(layout.compacted),
+        earlier=tuple(layout.earlier),
+        needs_summary=layout.needs_summary,
+        reason=reason,
+        tokens_planned=size.total(layout.before) + size.total(layout.after) + (room if layout.needs_summary else 0),
+        summary_tokens=room,
+    )
 
 
 def apply(plan: Plan, summary: str | None) -> list[Message]:
@@ -158,53 +179,3 @@ def _reason(history: Sequence[Message], tokens: int, limit: int, config: Compact
         return "tokens"
     spoken = sum(message.role != "system" for message in history)
     return "messages" if 0 < config.trigger_messages <= spoken else ""
-
-
-def _uncompacted(
-    original: tuple[Message, ...],
-    history: Sequence[Message],
-    mended: Mended,
-    tokens: int,
-    shortened: int,
-    limit: int,
-    size: MessageSizer,
-) -> Plan:
-    return Plan(
-        original,
-        (),
-        tuple(history),
-        tokens=tokens,
-        tokens_planned=shortened,
-        limit_tokens=limit,
-        results_added=mended.results_added,
-        results_dropped=mended.results_dropped,
-        count=size.count,
-    )
-
-
-def _compacted(
-    original: tuple[Message, ...],
-    mended: Mended,
-    layout: Layout,
-    reason: Reason,
-    tokens: int,
-    limit: int,
-    room: int,
-    size: MessageSizer,
-) -> Plan:
-    return Plan(
-        original,
-        tuple(layout.before),
-        tuple(layout.after),
-        tuple(layout.compacted),
-        tuple(layout.earlier),
-        layout.needs_summary,
-        reason,
-        tokens,
-        size.total(layout.before) + size.total(layout.after) + (room if layout.needs_summary else 0),
-        limit,
-        room,
-        mended.results_added,
-        mended.results_dropped,
-        size.count,
-    )

@@ -10,7 +10,7 @@ from memory_core.sessions.messages import Message, Part, ToolResultPart
 
 
 def prune(messages: Sequence[Message], config: PruneConfig, size: MessageSizer) -> list[Message]:
-    """Return `messages` with the tool results before the newest `protect_tokens` tokens cut; others are the same objects.
+    """Return `messages` with the tool results before the newest `protect_tokens` tokens cut; others are not copied.
 
     Nothing is cut when that saves less than `min_gain_tokens`. Results that were cut or evicted before are left alone,
     so that doing it twice changes nothing more.

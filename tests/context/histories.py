@@ -16,12 +16,21 @@ from memory_core.sessions.messages import (
     user_message,
 )
 
+
+def _repeated(word: str, times: int) -> str:
+    return word * times
+
+
+def _written(chars: int) -> str:
+    return '{"content": "%s"}' % ("y" * chars)
+
+
 IDS = st.sampled_from(["", "", "a", "b", "c", "call-1", "call-2", "重复"])
 NAMES = st.sampled_from(["read_file", "shell", "write_file", "搜索"])
 TEXTS = st.one_of(
     st.text(max_size=40),
     st.builds(
-        lambda word, times: word * times,
+        _repeated,
         st.sampled_from(["word ", "框架", "e\u0301", "🇩🇪", "x"]),
         st.integers(1, 6_000),
     ),
@@ -29,7 +38,7 @@ TEXTS = st.one_of(
 ARGUMENTS = st.one_of(
     st.just("{}"),
     st.just("not json"),
-    st.builds(lambda text: '{"content": "%s"}' % ("y" * text), st.integers(1, 9_000)),
+    st.builds(_written, st.integers(1, 9_000)),
 )
 CALLS = st.builds(ToolCallPart, IDS, NAMES, ARGUMENTS)
 RESULTS = st.builds(

@@ -67,7 +67,7 @@ def test_nothing_is_evicted_twice_and_the_plan_is_pure() -> None:
     [
         ("read_file", True), ("write_file", True), ("edit_file", True), ("grep_files", True), ("glob_files", True),
         ("list_files", True), ("memory_search", True), ("memory_get", True), ("session_search", True),
-        ("read_tool_result", True), ("shell", False), ("memory", False), ("my_memory_tool", False), ("read_file2", False),
+        ("read_tool_result", True), ("shell", False), ("memory", False), ("my_memory", False), ("read_file2", False),
     ],
 )  # fmt: skip
 def test_tools_that_read_back_are_excluded_and_a_shell_is_not(tool: str, stays: bool) -> None:
@@ -146,7 +146,8 @@ UNSAFE = [
     "large_tool_results//etc/passwd", "large_tool_results", "large_tool_results/", "", ".", "secret.txt",
     "large_tool_results/%2e%2e/secret.txt", "large_tool_results/agent/a\0.txt", "large_tool_results\\..\\secret.txt",
     "large_tool_results_backup/x.txt", "C:/large_tool_results/x", "large_tool_results/agent/. /x", "file:///etc/passwd",
-    "large_tool_results/agent/x.txt:stream", "large_tool_results/…/../x", "~/large_tool_results/x", "large_tool_results/ ../x",
+    "large_tool_results/agent/x.txt:stream", "large_tool_results/…/../x", "~/large_tool_results/x",
+    "large_tool_results/ ../x",
 ]  # fmt: skip
 
 

@@ -34,11 +34,11 @@ from tests.context.histories import paired
 
 
 def call(*ids: str, name: str = "shell") -> Message:
-    return assistant_message("", [ToolCallPart(id, name, "{}") for id in ids])
+    return assistant_message("", [ToolCallPart(one, name, "{}") for one in ids])
 
 
 def answer(*ids: str, name: str = "shell", content: str = "out") -> Message:
-    return tool_message(*(ToolResultPart(id, name, content) for id in ids))
+    return tool_message(*(ToolResultPart(one, name, content) for one in ids))
 
 
 def test_parallel_calls_hold_together_with_all_their_results() -> None:
@@ -134,7 +134,12 @@ def test_tiktoken_counts_when_it_is_installed(monkeypatch: pytest.MonkeyPatch) -
 
     module = types.ModuleType("tiktoken")
     asked: list[str] = []
-    module.get_encoding = lambda name: asked.append(name) or Codec()  # type: ignore[attr-defined] # a module of our own
+
+    def get_encoding(name: str) -> Codec:
+        asked.append(name)
+        return Codec()
+
+    vars(module)["get_encoding"] = get_encoding
     monkeypatch.setitem(sys.modules, "tiktoken", module)
     count = tiktoken_counter()
     assert (count("one two three"), asked) == (3, ["o200k_base"])
@@ -167,7 +172,7 @@ def test_the_defaults_are_those_of_the_originals() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"keep_messages": 0}, {"trigger_messages": -1}, {"trigger_context_ratio": 1.5}, {"summary_prompt": "no placeholder"},
+        {"keep_messages": 0}, {"trigger_messages": -1}, {"trigger_context_ratio": 1.5}, {"summary_prompt": "none"},
         {"trigger_messages": 20, "keep_messages": 20}, {"unknown": 1}, {"keep_tokens": -5}, {"summary_max_tokens": 10},
     ],
 )  # fmt: skip

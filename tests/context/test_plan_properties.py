@@ -68,9 +68,7 @@ def test_every_plan_keeps_the_promises(
 
     assert paired(after)
     known = ids(history)
-    assert [id for id in known if id in set(ids(after))] == [id for id in ids(after) if id in set(known)], (
-        "the order stays"
-    )
+    assert [one for one in known if one in ids(after)] == [one for one in ids(after) if one in known], "the order stays"
     assert bool(after) == bool(history)
     assert last_user(history) is None or last_user(history) in ids(after)
     plain = [message.id for message in history if message.role == "system" and not _has_tools(message)]
@@ -142,12 +140,26 @@ def test_a_forced_plan_makes_progress_and_keeps_pairs(
     assert last_user(history) is None or last_user(history) in ids(after)
 
 
+def _plain(i: int) -> list[Message]:
+    return [user_message(f"request {i}"), assistant_message(f"answer {i}")]
+
+
+def _same_id(_: int) -> list[Message]:
+    return [
+        assistant_message("", [ToolCallPart("same", "shell", "{}")]),
+        tool_message(ToolResultPart("same", "shell", "out")),
+    ]
+
+
+def _aborted(i: int) -> list[Message]:
+    return [
+        assistant_message("", [ToolCallPart(f"{i}", "shell", "{}"), ToolCallPart(f"{i}b", "shell", "{}")]),
+        tool_message(ToolResultPart(f"{i}", "shell", "out " * 100)),
+    ]
+
+
 @pytest.mark.parametrize("length", [1, 2, 50, 51, 500, 2_000])
-@pytest.mark.parametrize("make", [
-    lambda i: [user_message(f"request {i}"), assistant_message(f"answer {i}")],
-    lambda i: [assistant_message("", [ToolCallPart("same", "shell", "{}")]), tool_message(ToolResultPart("same", "shell", "out"))],
-    lambda i: [assistant_message("", [ToolCallPart(f"{i}", "shell", "{}"), ToolCallPart(f"{i}b", "shell", "{}")]), tool_message(ToolResultPart(f"{i}", "shell", "out " * 100))],
-])  # fmt: skip
+@pytest.mark.parametrize("make", [_plain, _same_id, _aborted])
 def test_long_histories_of_one_kind(length: int, make: Callable[[int], list[Message]]) -> None:
     history = [message for i in range(length) for message in make(i)][:length]
     made = plan(history)

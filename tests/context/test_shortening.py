@@ -14,6 +14,7 @@ from memory_core.context.prune import prune, prune_message
 from memory_core.context.tokens import MessageSizer
 from memory_core.context.truncate import truncate_args, truncate_message
 from memory_core.sessions.messages import (
+    Mark,
     Message,
     OtherPart,
     ToolCallPart,
@@ -110,8 +111,9 @@ def test_too_little_gain_changes_nothing() -> None:
 
 
 def test_marked_and_short_results_and_other_parts_stay() -> None:
-    for mark in ("evicted", "pruned"):
-        message = tool_message(ToolResultPart("c", "shell", "x" * 90_000, mark=mark))  # type: ignore[arg-type] # both are marks
+    marks: tuple[Mark, Mark] = ("evicted", "pruned")
+    for mark in marks:
+        message = tool_message(ToolResultPart("c", "shell", "x" * 90_000, mark=mark))
         assert prune_message(message, 2_000) is message
     mixed = Message("tool", (OtherPart("image", {}), ToolResultPart("c", "shell", "x" * 4_000)))
     assert prune_message(mixed, 2_000) is mixed

@@ -10,9 +10,9 @@ from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from memory_core.contracts import ModelReply
 from memory_core.context.render import quoted, render
 from memory_core.context.tokens import TokenCounter
+from memory_core.contracts import ModelReply
 from memory_core.errors import MemoryCoreError
 from memory_core.sessions.messages import Message
 from memory_core.text import estimate_tokens

@@ -1,4 +1,4 @@
-"""Long conversations piece by piece: each call sees the summary so far and the next part, so that nothing is left out."""
+"""Long conversations piece by piece: each call sees the summary so far and the next part; nothing is left out."""
 
 from collections.abc import Iterator
 from dataclasses import replace
