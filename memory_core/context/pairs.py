@@ -51,8 +51,7 @@ def groups(messages: Sequence[Message], pairs: Pairs | None = None) -> list[tupl
     found: list[tuple[int, int]] = []
     start = end = 0
     for index, last in enumerate(reach):
-        if last > end:
-            end = last
+        end = max(end, last)
         if index == end:
             found.append((start, index + 1))
             start = end = index + 1

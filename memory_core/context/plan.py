@@ -134,7 +134,7 @@ def plan(
         keep_messages=config.kept_messages,
         keep_tokens=config.keep_tokens,
         limit_tokens=limit,
-        window_tokens=window_tokens or DEFAULT_WINDOW_TOKENS,
+        window_tokens=limit if force else window_tokens or DEFAULT_WINDOW_TOKENS,
         summary_tokens=room,
         shorten_args=config.truncate_args or TruncateArgsConfig(),
         keep_chars=(config.prune or PruneConfig()).keep_chars,

@@ -21,5 +21,4 @@ def test_every_setting_is_documented(config: type[CompactionConfig]) -> None:
     text = PAGE.read_text("utf-8") + Path(__file__).parents[2].joinpath("memory_core/context/config.py").read_text(
         "utf-8"
     )
-    missing = [name for name in config.model_fields if f"`{name}`" not in text]
-    assert not missing or config is ToolResultEvictionConfig and set(missing) <= {"directory"}
+    assert [name for name in config.model_fields if f"`{name}`" not in text] == []

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_core.context.config import CompactionConfig, PruneConfig, TruncateArgsConfig
+from memory_core.context.layout import is_users
 from memory_core.context.pairs import mend
 from memory_core.context.plan import Plan, apply, plan
 from memory_core.context.tokens import MessageSizer
@@ -18,7 +19,7 @@ from memory_core.sessions.messages import (
     tool_message,
     user_message,
 )
-from tests.context.histories import HISTORIES, last_user, paired
+from tests.context.histories import HISTORIES, last_user, long_histories, paired
 
 CONFIGS = st.builds(
     CompactionConfig,
@@ -137,7 +138,24 @@ def test_a_forced_plan_makes_progress_and_keeps_pairs(
     made = plan(history, config, window, force=True)
     after = apply(made, "short")
     assert paired(after)
+    stays = [message for message in mend(history).messages if message.role == "system" or is_users(message)]
+    if len(stays) < len(made.original) // 2 and not made.earlier and MessageSizer().total(history) > 2_000:
+        assert MessageSizer().total(after) < MessageSizer().total(history)
     assert last_user(history) is None or last_user(history) in ids(after)
+
+
+@settings(QUIET, max_examples=25)
+@given(long_histories(), CONFIGS, WINDOWS)
+def test_the_promises_hold_for_up_to_2000_messages(
+    history: list[Message], config: CompactionConfig, window: int | None
+) -> None:
+    made = plan(history, config, window)
+    after = apply(made, "summary")
+    assert paired(after)
+    kept = set(ids(after))
+    assert [one for one in ids(history) if one in kept] == [one for one in ids(after) if one in set(ids(history))]
+    assert last_user(history) is None or last_user(history) in kept
+    assert apply(plan(after, config, window), "other") == after
 
 
 def _plain(i: int) -> list[Message]:
