@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_core.context.config import CompactionConfig, PruneConfig, TruncateArgsConfig
-from memory_core.context.layout import is_users
 from memory_core.context.pairs import mend
 from memory_core.context.plan import Plan, apply, plan
 from memory_core.context.tokens import MessageSizer
@@ -132,15 +131,12 @@ def test_a_failed_summary_leaves_the_history_as_it_was(
 
 @QUIET
 @given(HISTORIES, CONFIGS, WINDOWS)
-def test_a_forced_plan_makes_progress_and_keeps_pairs(
+def test_a_forced_plan_keeps_pairs_and_the_users_last_message(
     history: list[Message], config: CompactionConfig, window: int | None
 ) -> None:
     made = plan(history, config, window, force=True)
     after = apply(made, "short")
     assert paired(after)
-    stays = [message for message in mend(history).messages if message.role == "system" or is_users(message)]
-    if len(stays) < len(made.original) // 2 and not made.earlier and MessageSizer().total(history) > 2_000:
-        assert MessageSizer().total(after) < MessageSizer().total(history)
     assert last_user(history) is None or last_user(history) in ids(after)
 
 
