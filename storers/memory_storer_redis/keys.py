@@ -8,8 +8,8 @@ PREFIX:{SCOPE:NAMESPACE:USER}:e:KEY   one entry as JSON, with native expiry
 PREFIX:{SCOPE:NAMESPACE:USER}:log     sorted set: key → number of its last change, for keys with an entry
 PREFIX:{SCOPE:NAMESPACE:USER}:gone    sorted set: key → number of its removal
 PREFIX:{SCOPE:NAMESPACE:USER}:due     sorted set: key → expiry in microseconds since 1970
-PREFIX:{SCOPE:NAMESPACE:USER}:meta    hash: epoch, head, floor, run, lost_after, lost_before, idle
-PREFIX:users:SCOPE:NAMESPACE          set: the users who ever wrote to this scope, until they are forgotten
+PREFIX:{SCOPE:NAMESPACE:USER}:meta    hash: epoch, head, floor, run, lost_after, lost_before, idle, removed
+PREFIX:users:SCOPE:NAMESPACE          sorted set: the users who ever wrote to this scope → when to look after them
 ```
 """
 

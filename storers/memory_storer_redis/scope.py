@@ -19,6 +19,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 _PAGE = 500
 _BATCH = 100
 """How many entries one script stores: the server does nothing else meanwhile."""
+_NEVER = float("inf")
+_IDLE_US = 91 * 86_400 * 1_000_000
+"""When to look whether the server has forgotten a user without memories: a day after it may (see `scripts`)."""
 _NEVER_WRITTEN = LogState("", 0, 0)
 
 PUT, REMOVE, PURGE, PAGE = map(Script.of, (scripts.PUT, scripts.REMOVE, scripts.PURGE, scripts.PAGE))
@@ -50,39 +53,58 @@ class RedisScope:
         """Store entries of one user, some at a time."""
         keys, rest = self._keys.of(user_id), iter(entries)
         while batch := list(islice(rest, _BATCH)):
-            now = self._clock.now()
+            now, first_due = self._clock.now(), _NEVER
             arguments: list[str | int] = [secrets.token_hex(8), self._tombstones]
             for entry in batch:
                 ttl_ms, due = _expiry(entry.expires_at, now)
                 arguments += (entry.id.key, to_json(entry), ttl_ms, due)
-            self._server.add_and_run(self._keys.users, user_id, PUT, keys.head, arguments)
+                first_due = first_due if due == "" else min(first_due, float(due))
+            self._server.register_and_run(
+                self._keys.users, user_id, first_due, script=PUT, keys=keys.head, arguments=arguments
+            )
 
     def remove(self, id: MemoryId) -> bool:
         """Turn the entry into a tombstone; return whether it was alive."""
-        arguments = (secrets.token_hex(8), id.key, microseconds(self._clock.now()), self._tombstones)
-        return bool(self._server.run(REMOVE, self._keys.of(id.user_id).head, arguments))
+        now = microseconds(self._clock.now())
+        arguments = (secrets.token_hex(8), id.key, now, self._tombstones)
+        live, nothing_left = self._server.run(REMOVE, self._keys.of(id.user_id).head, arguments)
+        if live and nothing_left:
+            self._look_again(id.user_id, now + _IDLE_US)
+        return bool(live)
 
     def purge_expired(self, now: datetime) -> int:
-        """Turn what has expired into tombstones; forget users of whom nothing is left."""
-        total = 0
-        for user_id in self._registered():
-            keys = self._keys.of(user_id)
-            while True:
-                arguments = (secrets.token_hex(8), microseconds(now), self._tombstones, _PAGE)
-                count = int(self._server.run(PURGE, keys.head, arguments))
-                total += count
-                if count < _PAGE:
-                    break
-            if not self._server.call("exists", keys.meta):
-                self._unregister(user_id)
+        """Turn what has expired into tombstones; forget users of whom nothing is left.
+
+        The registry says who is due, so that users without expired memories cost nothing.
+        """
+        moment, total = microseconds(now), 0
+        while users := self._server.call("zrangebyscore", self._keys.users, "-inf", moment, start=0, num=_PAGE):
+            for member in users:
+                total += self._purge_user(name(member), moment)
         return total
 
-    def _unregister(self, user_id: str) -> None:
-        """Take a user from the registry, and put it back if it has written in the same moment."""
-        meta = self._keys.of(user_id).meta
-        self._server.call("srem", self._keys.users, user_id)
-        if self._server.call("exists", meta):
-            self._server.call("sadd", self._keys.users, user_id)
+    def _purge_user(self, user_id: str, moment: int) -> int:
+        keys, total = self._keys.of(user_id), 0
+        # First, so that what another writer notes in the same moment counts.
+        self._server.call("zadd", self._keys.users, {user_id: _NEVER})
+        while True:
+            arguments = (secrets.token_hex(8), moment, self._tombstones, _PAGE)
+            count, due = self._server.run(PURGE, keys.head, arguments)
+            total += int(count)
+            if count < _PAGE:
+                break
+        if due == b"gone":
+            self._server.call("zrem", self._keys.users, user_id)
+            if self._server.call("exists", keys.meta):  # it has written in the same moment
+                self._look_again(user_id, moment)
+        elif due == b"idle":
+            self._look_again(user_id, moment + _IDLE_US)
+        elif due != b"never":
+            self._look_again(user_id, float(due))
+        return total
+
+    def _look_again(self, user_id: str, due: float) -> None:
+        self._server.call("zadd", self._keys.users, {user_id: due}, lt=True)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -148,11 +170,11 @@ class RedisScope:
         return found
 
     def _registered(self) -> Iterator[str]:
-        """Yield the users who ever wrote here; a set may be walked while it changes."""
+        """Yield the users who ever wrote here; the registry may be walked while it changes."""
         cursor, seen = 0, set[bytes]()
         while True:
-            cursor, members = self._server.call("sscan", self._keys.users, cursor, count=_PAGE)
-            for member in members:
+            cursor, members = self._server.call("zscan", self._keys.users, cursor, count=_PAGE)
+            for member, _ in members:
                 if member not in seen:
                     seen.add(member)
                     yield name(member)

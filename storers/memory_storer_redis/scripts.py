@@ -1,4 +1,4 @@
-"""What runs on the server, each atomically: plain commands and Lua 5.1, as Redis 5 and later have them.
+"""What runs on the server, each atomically: plain commands and Lua 5.1, as Redis 6.2 and later have them.
 
 Every script is given the keys `log, gone, due, meta, entries` of one user (see `keys`; `entries` is the common start
 of that user's entry keys, in the same slot).
@@ -109,33 +109,47 @@ return 1
 REMOVE = (
     _COMMON
     + """
--- ARGV: epoch, key, now in microseconds, tombstones to keep. Returns 1 when a live entry was there.
+-- ARGV: epoch, key, now in microseconds, tombstones to keep. Returns whether a live entry was there, and whether the
+-- user has nothing left. The epoch differs with each call: one that comes again, because its answer was lost on the
+-- way, is recognised by it and answered as before.
 local member = ARGV[2]
-if not redis.call('ZSCORE', LOG, member) then return 0 end
+local nothing = function() return redis.call('EXISTS', LOG) == 0 and 1 or 0 end
+if not redis.call('ZSCORE', LOG, member) then
+  return {redis.call('HGET', META, 'removed') == ARGV[1] and 1 or 0, nothing()}
+end
 local due = redis.call('ZSCORE', DUE, member)
 local live = redis.call('EXISTS', ENTRIES .. member) == 1 and (not due or tonumber(due) > tonumber(ARGV[3]))
 local now = server_time()
 local head = math.max(begin(now, ARGV[1]) + 1, now)
 bury(member, head)
+if live then redis.call('HSET', META, 'removed', ARGV[1]) end
 finish(head, tonumber(ARGV[4]))
-return live and 1 or 0
+return {live and 1 or 0, nothing()}
 """
 )
 
 PURGE = (
     _COMMON
     + """
--- ARGV: epoch, now in microseconds, tombstones to keep, how many at most. Returns how many.
+-- ARGV: epoch, now in microseconds, tombstones to keep, how many at most. Returns how many were removed, and when this
+-- user is due again: in microseconds, 'never', 'idle' when nothing is left but the log, 'gone' when not even that.
 local members = redis.call('ZRANGEBYSCORE', DUE, '-inf', ARGV[2], 'LIMIT', 0, tonumber(ARGV[4]))
-if #members == 0 then return 0 end
-local now = server_time()
-local head = begin(now, ARGV[1])
-for _, member in ipairs(members) do
-  head = math.max(head + 1, now)
-  bury(member, head)
+if #members > 0 then
+  local now = server_time()
+  local head = begin(now, ARGV[1])
+  for _, member in ipairs(members) do
+    head = math.max(head + 1, now)
+    bury(member, head)
+  end
+  finish(head, tonumber(ARGV[3]))
 end
-finish(head, tonumber(ARGV[3]))
-return #members
+local next_due = redis.call('ZRANGE', DUE, 0, 0, 'WITHSCORES')[2]
+if not next_due then
+  if redis.call('EXISTS', META) == 0 then next_due = 'gone'
+  elseif redis.call('EXISTS', LOG) == 0 then next_due = 'idle'
+  else next_due = 'never' end
+end
+return {#members, next_due}
 """
 )
 

@@ -81,26 +81,28 @@ class Server:
             except NoScriptError:
                 return client.eval(script.source, len(keys), *keys, *arguments)
 
-    def add_and_run(
-        self, registry: str, member: str, script: Script, keys: Sequence[str], arguments: Sequence[Any]
+    def register_and_run(
+        self, registry: str, member: str, due: float, *, script: Script, keys: Sequence[str], arguments: Sequence[Any]
     ) -> Any:
-        """Add `member` to the set `registry` and run a script, in one round trip where one server has both.
+        """Note in the sorted set `registry` that `member` is due at `due` or earlier, and run a script.
+
+        One round trip where one server has both.
 
         Raises:
             StorageUnavailableError: As `call`.
         """
+        if self.cluster:
+            self.call("zadd", registry, {member: due}, lt=True)
+            return self.run(script, keys, arguments)
         with translated(self.where):
             client = self._connected()
-            if self.cluster:
-                client.sadd(registry, member)
-                return self.run(script, keys, arguments)
             with client.pipeline(transaction=False) as pipe:
-                pipe.sadd(registry, member)
+                pipe.zadd(registry, {member: due}, lt=True)
                 pipe.evalsha(script.sha, len(keys), *keys, *arguments)
-                added, result = pipe.execute(raise_on_error=False)
+                registered, result = pipe.execute(raise_on_error=False)
             if isinstance(result, NoScriptError):
                 result = client.eval(script.source, len(keys), *keys, *arguments)
-            for answer in (added, result):
+            for answer in (registered, result):
                 if isinstance(answer, Exception):
                     raise answer
             return result
