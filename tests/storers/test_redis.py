@@ -272,26 +272,50 @@ def test_a_flushed_server_is_noticed(make_redis: Make, redis_server: RedisServer
 
 
 def test_users_without_memories_are_forgotten(make_redis: Make, redis_server: RedisServer) -> None:
-    storer = make_redis()
+    clock = StillClock()
+    storer = make_redis(clock=clock)
     follower = Follower(storer, "session-1")
     storer.put(entry("a", user="session-1"))
     storer.remove(entry("a", user="session-1").id)
-    keys = keys_of("session-1")
+    keys, registry = keys_of("session-1"), "memory-core:users:workspace:ns"
     with redis_server.client() as client:
         assert 0 < client.ttl(keys.meta) <= 90 * 86_400
         storer.put(entry("b", user="session-1"))
         assert client.ttl(keys.meta) == client.ttl(keys.gone) == -1
         follower.follow()
         storer.remove(entry("b", user="session-1").id)
+        clock.advance(days=92)
+        assert storer.purge_expired(clock.now()) == 0
+        assert client.zrange(registry, 0, -1) == [b"session-1"]
         client.delete(keys.meta, keys.gone)  # as the server will, after that time
-        storer.purge_expired(datetime.now(UTC))
-        assert client.smembers("memory-core:users:workspace:ns") == set()
+        clock.advance(days=92)
+        assert storer.purge_expired(clock.now()) == 0
+        assert client.zrange(registry, 0, -1) == []
     follower.follow()
     assert follower.held == {}
     storer.put(entry("c", user="session-1"))
     follower.follow()
     assert follower.keys() == {"c"}
     assert storer.users() == ["session-1"]
+
+
+def test_purging_looks_only_after_users_who_are_due(make_redis: Make, redis_server: RedisServer) -> None:
+    clock = StillClock()
+    storer = make_redis(clock=clock)
+    soon, late = clock.now() + timedelta(seconds=50), clock.now() + timedelta(seconds=70)
+    storer.put_many(entry("ever", user=f"user{place}") for place in range(100))
+    storer.put_many([entry("soon", user="user7", expires_at=soon), entry("late", user="user7", expires_at=late)])
+    storer.put(entry("late", user="user8", expires_at=late))
+    with redis_server.client() as client:
+        for moment, removed, asked in ((49, 0, 0), (50, 1, 1), (60, 0, 0), (70, 2, 2), (10**9, 0, 0)):
+            client.config_resetstat()
+            now = StillClock().now() + timedelta(seconds=moment)
+            assert storer.purge_expired(now) == removed
+            info = client.info("commandstats")
+            calls = sum(info.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("evalsha", "eval"))
+            failed = info.get("cmdstat_evalsha", {}).get("failed_calls", 0)  # a script's first use sends its text
+            assert calls - failed == asked
+    assert len(storer.users()) == 100
 
 
 @pytest.mark.parametrize("count", [0, 1, 100, 101, 1_001, 40_000])

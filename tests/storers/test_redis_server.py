@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import socket
 import subprocess
 import threading
 import time
@@ -84,6 +85,35 @@ def test_a_restart_between_two_calls_costs_a_delay_not_an_error(
     starter.start()
     assert {found.id.key for found in storer.scan()} == {"a", "b"}
     starter.join()
+
+
+def test_a_removal_whose_answer_is_lost_is_still_reported(make_redis: Make, redis_server: RedisServer) -> None:
+    """The connection breaks after the server has acted and before the client has heard of it."""
+    storer = make_redis()
+    storer.put_many([entry("a"), entry("b")])
+    assert storer.remove(entry("b").id)  # from now on the server knows the script
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        cut = threading.Thread(target=forward_and_cut, args=(listener, redis_server.port), daemon=True)
+        cut.start()
+        through = make_redis(f"redis://127.0.0.1:{listener.getsockname()[1]}/0", timeout_s=2)
+        assert through.remove(entry("a").id)
+        through.close()
+        cut.join(timeout=20)
+    assert storer.get(entry("a").id) is None
+    assert not storer.remove(entry("a").id)
+
+
+def forward_and_cut(listener: socket.socket, port: int) -> None:
+    """Pass bytes on to a Redis server; swallow the answer to the first script and close, then serve one more client."""
+    for swallow in (True, False):
+        client, _ = listener.accept()
+        with client, socket.create_connection(("127.0.0.1", port)) as server:
+            while request := client.recv(65_536):
+                server.sendall(request)
+                answer = server.recv(65_536)
+                if swallow and b"EVAL" in request:
+                    break
+                client.sendall(answer)
 
 
 def test_a_server_that_stays_away_is_an_error_that_says_so(
