@@ -18,6 +18,8 @@ from memory_core.sessions.pairs import safe_boundary
 SNAPSHOT_VERSION = 1
 SYSTEM_PROMPT = "system-prompt"
 """The `OtherPart.kind` of a system prompt inside a user's message; sessions leave such parts out."""
+INSTRUCTIONS = "instructions"
+"""The native field in which a request repeats the agent's instructions; sessions leave it out."""
 
 Change = Callable[[list[Message]], Sequence[Message]]
 
@@ -185,19 +187,25 @@ class AgentSession(ABC):
 
 
 def storable(messages: Iterable[Message]) -> list[Message]:
-    """Return what a session stores of `messages`: no system messages, no system prompts inside others."""
-    kept: list[Message] = []
-    for message in messages:
-        if message.role == "system":
-            continue
-        if any(isinstance(part, OtherPart) and part.kind == SYSTEM_PROMPT for part in message.parts):
-            parts = tuple(p for p in message.parts if not (isinstance(p, OtherPart) and p.kind == SYSTEM_PROMPT))
-            if not parts:
-                continue
-            kept.append(replace(message, parts=parts))
-        else:
-            kept.append(message)
-    return kept
+    """Return what a session stores of `messages`: nothing that belongs to the agent instead of the conversation.
+
+    System messages are left out, and of other messages the system prompts and instructions that a framework put there.
+    """
+    kept = (_without_prompts(message) for message in messages if message.role != "system")
+    return [message for message in kept if message is not None]
+
+
+def _without_prompts(message: Message) -> Message | None:
+    parts = tuple(part for part in message.parts if not (isinstance(part, OtherPart) and part.kind == SYSTEM_PROMPT))
+    if len(parts) != len(message.parts):
+        if not parts:
+            return None
+        message = replace(message, parts=parts)
+    native = message.native
+    if native is not None and INSTRUCTIONS in native.data:
+        data = {name: value for name, value in native.data.items() if name != INSTRUCTIONS}
+        message = replace(message, native=replace(native, data=data))
+    return message
 
 
 def unseen(messages: Iterable[Message], ids: Collection[str]) -> list[Message]:

@@ -261,6 +261,8 @@ def read_transcript_places(path: Path, start: int = 0) -> Iterator[tuple[Logged 
                 start += len(line)
                 if not line.endswith(b"\n"):
                     return
+                if not line.strip():
+                    continue
                 try:
                     yield logged_from_line(line), start
                 except CorruptEntryError as error:
