@@ -57,7 +57,13 @@ NASTY_SESSION_IDS = (
     "*",
 )
 _SLOW = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.function_scoped_fixture,  # every example opens a session of its own
+        HealthCheck.differing_executors,  # one suite, several stores: what is generated does not depend on them
+        HealthCheck.too_slow,
+    ],
 )
 
 
@@ -135,7 +141,11 @@ class SessionContract:
         assert session.problems() == []
 
     def test_every_field_comes_back(self, session: AgentSession, open_session: OpenSession) -> None:  # noqa: D102
-        said = [full_message(), *map(user_message, NASTY_TEXTS), *(assistant_message(text or "x") for text in NASTY_TEXTS)]
+        said = [
+            full_message(),
+            *map(user_message, NASTY_TEXTS),
+            *(assistant_message(text or "x") for text in NASTY_TEXTS),
+        ]
         assert session.append(said) == len(said)
         assert session.messages() == said
         assert open_session("the session").messages() == said
@@ -151,7 +161,10 @@ class SessionContract:
         assert session.append([message, message]) == 1
         assert session.append([message]) == 0
         assert open_session("the session").append([user_message("more"), message]) == 1
-        assert [part.text for m in session.messages() for part in m.parts if isinstance(part, TextPart)] == ["once", "more"]
+        assert [part.text for m in session.messages() for part in m.parts if isinstance(part, TextPart)] == [
+            "once",
+            "more",
+        ]
 
     def test_system_messages_are_not_stored(self, session: AgentSession) -> None:  # noqa: D102
         system = Message("system", (TextPart("be kind"),))
@@ -321,7 +334,9 @@ class SessionContract:
         for id in NASTY_SESSION_IDS:
             session = open_session(id)
             assert session.session_id == id
-            assert [part.text for m in session.messages() for part in m.parts if isinstance(part, TextPart)] == [f"in {id}"]
+            assert [part.text for m in session.messages() for part in m.parts if isinstance(part, TextPart)] == [
+                f"in {id}"
+            ]
             assert session.snapshot() == {"id": id}
 
     def test_impossible_ids_are_refused(self, open_session: OpenSession) -> None:  # noqa: D102
@@ -366,7 +381,9 @@ class SessionContract:
         with ThreadPoolExecutor(2) as pool:
             for work in [pool.submit(write), pool.submit(compact)]:
                 work.result()
-        texts = [part.text for m in open_session("compacted").messages() for part in m.parts if isinstance(part, TextPart)]
+        texts = [
+            part.text for m in open_session("compacted").messages() for part in m.parts if isinstance(part, TextPart)
+        ]
         assert texts == [f"new {n}" for n in range(30)]
 
     def test_closing_twice_is_harmless(self, session: AgentSession) -> None:  # noqa: D102

@@ -213,7 +213,9 @@ class TestFiles:
 
     def test_an_edited_file_is_read_anew(self, session: FileAgentSession, path: Path) -> None:
         assert len(session.messages()) == 3
-        path.write_text(message_to_json(user_message("edited by hand, and longer than what was there before " * 20)) + "\n")
+        path.write_text(
+            message_to_json(user_message("edited by hand, and longer than what was there before " * 20)) + "\n"
+        )
         assert len(session.messages()) == 1
         path.write_text("")
         assert session.messages() == []
