@@ -42,6 +42,7 @@ class FileAgentSession(AgentSession):
 
     Raises:
         InvalidKeyError: The session id cannot be used.
+
     """
 
     def __init__(self, session_id: str, directory: Path | str, *, fsync: bool = True) -> None:

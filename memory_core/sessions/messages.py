@@ -175,6 +175,7 @@ def message_to_json(message: Message) -> str:
 
     Raises:
         TypeError, ValueError: Its native data is not JSON.
+
     """
     fields = message_fields(message)
     line = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -231,6 +232,7 @@ def message_from_fields(fields: Any) -> Message:
 
     Raises:
         CorruptEntryError: A field is missing or wrong.
+
     """
     try:
         fields = _mapping(fields, "the message")
@@ -260,6 +262,7 @@ def message_from_json(line: str | bytes) -> Message:
 
     Raises:
         CorruptEntryError: The line is not JSON, or not a message.
+
     """
     try:
         fields = json.loads(line)

@@ -58,6 +58,7 @@ class AgentSession(ABC):
 
         Raises:
             StorageUnavailableError: They could not be read.
+
         """
 
     @abstractmethod
@@ -70,6 +71,7 @@ class AgentSession(ABC):
         Raises:
             InvalidEntryError: A message is not JSON; nothing was added.
             StorageUnavailableError: They could not be written.
+
         """
 
     @abstractmethod
@@ -81,6 +83,7 @@ class AgentSession(ABC):
 
         Raises:
             InvalidEntryError, StorageUnavailableError: As `append`.
+
         """
 
     @abstractmethod
@@ -94,6 +97,7 @@ class AgentSession(ABC):
         Raises:
             InvalidEntryError: The snapshot is not JSON.
             StorageUnavailableError: It could not be written.
+
         """
 
     @abstractmethod
@@ -113,6 +117,7 @@ class AgentSession(ABC):
 
         Raises:
             BudgetError: `window` is not a whole number of at least 0.
+
         """
         check_count(window, "window")
         messages = self.messages()
@@ -124,6 +129,7 @@ class AgentSession(ABC):
         Raises:
             BudgetError: `count` is not a whole number of at least 0.
             StorageUnavailableError: They could not be removed.
+
         """
         check_count(count, "count")
         removed: list[Message] = []
@@ -164,6 +170,7 @@ class AgentSession(ABC):
 
         Raises:
             InvalidEntryError, StorageUnavailableError: As `change_state`.
+
         """
         self.change_state(lambda state: replace(state, snapshot=snapshot))
 
@@ -222,6 +229,7 @@ def message_line(message: Message) -> str:
 
     Raises:
         InvalidEntryError: It is not JSON; the sentence names the message.
+
     """
     try:
         return message_to_json(message)
@@ -236,6 +244,7 @@ def state_to_json(state: SessionState) -> str:
 
     Raises:
         InvalidEntryError: The snapshot is not JSON.
+
     """
     fields = {
         "version": SNAPSHOT_VERSION,
@@ -254,6 +263,7 @@ def state_from_json(text: str | bytes) -> SessionState:
 
     Raises:
         CorruptEntryError: It is not JSON, not a state, or of another version; the sentence says which.
+
     """
     try:
         fields: Any = json.loads(text)

@@ -58,18 +58,10 @@ _chars = st.characters(exclude_categories=["Cs", "Cc"])
 names = st.text(_chars, min_size=1, max_size=60).filter(_is_name)
 """Any legal key or user id (shortened for speed)."""
 
-contents = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300).filter(
-    lambda text: bool(text.strip())
-)
+contents = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300).filter(lambda text: bool(text.strip()))
 """Any legal content."""
 
-_leaves = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(_chars, max_size=20)
-)
+_leaves = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(_chars, max_size=20)
 json_values = st.recursive(_leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(_chars, max_size=8), inner, max_size=3), max_leaves=8)  # fmt: skip
 metadata = st.dictionaries(st.text(_chars, max_size=8), json_values, max_size=4)
 """Any legal metadata."""

@@ -43,9 +43,7 @@ LEXICAL: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 
-def search(
-    searcher: MemorySearcher, text: str, top_k: int = 5, user: str = "shared", **more: object
-) -> list[SearchHit]:
+def search(searcher: MemorySearcher, text: str, top_k: int = 5, user: str = "shared", **more: object) -> list[SearchHit]:
     """Search with the usual settings."""
     return searcher.search(replace(SearchQuery(user, text, top_k, START), **more))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
@@ -197,6 +195,8 @@ class SearcherContract:
         assert [entry.importance for entry in searcher.hot("shared", 20)] == [10, 9, 8, 7, 6, 5]
         assert [entry.importance for entry in searcher.hot("shared", 2)] == [10, 9]
         assert [entry.importance for entry in searcher.list_all("shared", 20)] == list(range(10, 0, -1))
+        assert searcher.count("shared") == 10
+        assert searcher.count("shared", below=5) == 4
         assert searcher.hot("shared", 0) == []
         assert searcher.list_all("shared", 0) == []
 
@@ -225,9 +225,7 @@ class SearcherContract:
 
     def test_no_tenant_sees_another_s(self, searcher: MemorySearcher) -> None:
         for user in ("user", "user2", "user%", "*", "User"):
-            self.feed(
-                searcher, [make_entry("k", f"coffee of {user}", user=user, metadata={"user_id": "user"})], user=user
-            )
+            self.feed(searcher, [make_entry("k", f"coffee of {user}", user=user, metadata={"user_id": "user"})], user=user)
         for user in ("user", "user2", "user%", "*", "User"):
             assert [hit.entry.id.user_id for hit in search(searcher, "coffee", 10, user)] == [user]
             assert [entry.id.user_id for entry in searcher.list_all(user, 10)] == [user]

@@ -132,7 +132,7 @@ class SessionContract:
 
     # --- messages ------------------------------------------------------------------------------------------------
 
-    def test_new_session_is_empty(self, session: AgentSession) -> None:  # noqa: D102 - the name says it
+    def test_new_session_is_empty(self, session: AgentSession) -> None:
         assert session.messages() == []
         assert session.latest(8) == []
         assert session.remove_latest(3) == []
@@ -140,7 +140,7 @@ class SessionContract:
         assert (session.pending, session.pending_reason) == (False, "")
         assert session.problems() == []
 
-    def test_every_field_comes_back(self, session: AgentSession, open_session: OpenSession) -> None:  # noqa: D102
+    def test_every_field_comes_back(self, session: AgentSession, open_session: OpenSession) -> None:
         said = [
             full_message(),
             *map(user_message, NASTY_TEXTS),
@@ -150,13 +150,13 @@ class SessionContract:
         assert session.messages() == said
         assert open_session("the session").messages() == said
 
-    def test_order_is_the_order_of_appending(self, session: AgentSession, open_session: OpenSession) -> None:  # noqa: D102
+    def test_order_is_the_order_of_appending(self, session: AgentSession, open_session: OpenSession) -> None:
         first, second = [user_message(f"a{n}") for n in range(5)], [user_message(f"b{n}") for n in range(5)]
         session.append(first)
         open_session("the session").append(second)
         assert session.messages() == first + second
 
-    def test_one_id_is_stored_once(self, session: AgentSession, open_session: OpenSession) -> None:  # noqa: D102
+    def test_one_id_is_stored_once(self, session: AgentSession, open_session: OpenSession) -> None:
         message = user_message("once")
         assert session.append([message, message]) == 1
         assert session.append([message]) == 0
@@ -166,7 +166,7 @@ class SessionContract:
             "more",
         ]
 
-    def test_system_messages_are_not_stored(self, session: AgentSession) -> None:  # noqa: D102
+    def test_system_messages_are_not_stored(self, session: AgentSession) -> None:
         system = Message("system", (TextPart("be kind"),))
         only_prompt = Message("user", (OtherPart("system-prompt", {"content": "x"}),))
         native = Native("pydantic-ai", {"kind": "request", "instructions": "be kind"})
@@ -176,13 +176,13 @@ class SessionContract:
         assert (stored.id, stored.parts) == (mixed.id, (TextPart("hello"),))
         assert stored.native == Native("pydantic-ai", {"kind": "request"})
 
-    def test_what_is_not_json_is_refused_whole(self, session: AgentSession) -> None:  # noqa: D102
+    def test_what_is_not_json_is_refused_whole(self, session: AgentSession) -> None:
         for bad in (object(), float("nan"), {1, 2}, b"bytes"):
             with pytest.raises(InvalidEntryError):
                 session.append([user_message("good"), Message("user", (OtherPart("x", bad),))])
         assert session.messages() == []
 
-    def test_the_list_is_the_callers(self, session: AgentSession) -> None:  # noqa: D102
+    def test_the_list_is_the_callers(self, session: AgentSession) -> None:
         data = {"count": 1}
         session.append([Message("user", (OtherPart("x", data),)), user_message("two")])
         session.messages().clear()
@@ -190,7 +190,7 @@ class SessionContract:
         assert [len(message.parts) for message in session.messages()] == [1, 1]
         assert session.messages()[0].parts == (OtherPart("x", {"count": 1}),)
 
-    def test_many_messages(self, session: AgentSession, open_session: OpenSession) -> None:  # noqa: D102
+    def test_many_messages(self, session: AgentSession, open_session: OpenSession) -> None:
         said = [user_message(f"{n}") for n in range(1_200)]
         session.append(said)
         assert open_session("the session").messages() == said
@@ -200,7 +200,7 @@ class SessionContract:
 
     @given(history=histories(), count=st.integers(0, 30))
     @_SLOW
-    def test_windows_keep_pairs_whole(self, open_session: OpenSession, history: list[Message], count: int) -> None:  # noqa: D102
+    def test_windows_keep_pairs_whole(self, open_session: OpenSession, history: list[Message], count: int) -> None:
         session = open_session(f"window {uuid4()}")
         session.append(history)
         window = session.latest(count)
@@ -213,7 +213,7 @@ class SessionContract:
 
     @given(history=histories(), count=st.integers(0, 30))
     @_SLOW
-    def test_removing_keeps_pairs_whole(self, open_session: OpenSession, history: list[Message], count: int) -> None:  # noqa: D102
+    def test_removing_keeps_pairs_whole(self, open_session: OpenSession, history: list[Message], count: int) -> None:
         name = f"remove {uuid4()}"
         session = open_session(name)
         session.append(history)
@@ -224,7 +224,7 @@ class SessionContract:
         assert not any(first < len(kept) <= last for first, last in pair_spans(history))
         assert open_session(name).messages() == kept
 
-    def test_removing_a_result_removes_its_call(self, session: AgentSession) -> None:  # noqa: D102
+    def test_removing_a_result_removes_its_call(self, session: AgentSession) -> None:
         calls = [ToolCallPart("a", "x"), ToolCallPart("b", "y")]
         results = [tool_message(ToolResultPart(call.call_id, call.name, "r")) for call in calls]
         session.append([user_message("go"), assistant_message("", calls), *results])
@@ -232,7 +232,7 @@ class SessionContract:
         assert len(session.remove_latest(1)) == 3
         assert len(session.messages()) == 1
 
-    def test_counts_are_checked(self, session: AgentSession) -> None:  # noqa: D102
+    def test_counts_are_checked(self, session: AgentSession) -> None:
         for bad in (-1, True, cast("int", 1.5), cast("int", "3")):
             with pytest.raises(BudgetError):
                 session.latest(bad)
@@ -241,7 +241,7 @@ class SessionContract:
 
     # --- rewriting ---------------------------------------------------------------------------------------------------
 
-    def test_replacing_keeps_what_others_appended(self, session: AgentSession, open_session: OpenSession) -> None:  # noqa: D102
+    def test_replacing_keeps_what_others_appended(self, session: AgentSession, open_session: OpenSession) -> None:
         said = [user_message(f"{n}") for n in range(6)]
         session.append(said)
         late = user_message("late")
@@ -253,7 +253,7 @@ class SessionContract:
         open_session("the session").append([more])
         assert session.messages() == [summary, *said[4:], late, more]
 
-    def test_the_second_compaction_of_the_same_changes_nothing(self, session: AgentSession) -> None:  # noqa: D102
+    def test_the_second_compaction_of_the_same_changes_nothing(self, session: AgentSession) -> None:
         said = [user_message(f"{n}") for n in range(3)]
         session.append(said)
         session.replace([said[0].id], [user_message("first", kind="summary")])
@@ -261,7 +261,7 @@ class SessionContract:
         assert session.replace([said[0].id], [user_message("second", kind="summary")]) == before
         assert session.messages() == before
 
-    def test_a_rewrite_that_fails_changes_nothing(self, session: AgentSession, open_session: OpenSession) -> None:  # noqa: D102
+    def test_a_rewrite_that_fails_changes_nothing(self, session: AgentSession, open_session: OpenSession) -> None:
         session.append([user_message("kept")])
         before = session.messages()
 
@@ -276,7 +276,7 @@ class SessionContract:
         assert session.messages() == before
         assert open_session("the session").messages() == before
 
-    def test_a_removed_message_can_come_again(self, session: AgentSession) -> None:  # noqa: D102
+    def test_a_removed_message_can_come_again(self, session: AgentSession) -> None:
         message = user_message("again")
         session.append([message])
         session.remove_latest()
@@ -285,21 +285,22 @@ class SessionContract:
 
     # --- state -------------------------------------------------------------------------------------------------------
 
-    def test_snapshot_survives(self, session: AgentSession, open_session: OpenSession) -> None:  # noqa: D102
-        for snapshot in ({"node": "b", "深": [1, None, {"x": "\u2028\ud83d"}]}, [], "text", 0, False, None):
-            session.update_snapshot(cast("Any", snapshot))
+    def test_snapshot_survives(self, session: AgentSession, open_session: OpenSession) -> None:
+        snapshots: tuple[Any, ...] = ({"node": "b", "深": [1, None, {"x": "\u2028\ud83d"}]}, [], "text", 0, False, None)
+        for snapshot in snapshots:
+            session.update_snapshot(snapshot)
             assert session.snapshot() == snapshot
             assert open_session("the session").snapshot() == snapshot
         assert session.messages() == []
 
-    def test_a_snapshot_that_is_not_json_is_refused(self, session: AgentSession) -> None:  # noqa: D102
+    def test_a_snapshot_that_is_not_json_is_refused(self, session: AgentSession) -> None:
         session.update_snapshot({"good": 1})
         for bad in (object(), float("nan"), {"x": {1}}):
             with pytest.raises(InvalidEntryError):
                 session.update_snapshot(cast("Any", bad))
         assert session.snapshot() == {"good": 1}
 
-    def test_pending_and_snapshot_are_apart(self, session: AgentSession, open_session: OpenSession) -> None:  # noqa: D102
+    def test_pending_and_snapshot_are_apart(self, session: AgentSession, open_session: OpenSession) -> None:
         session.update_snapshot({"at": 3})
         session.set_pending("waits for an approval")
         other = open_session("the session")
@@ -309,7 +310,7 @@ class SessionContract:
         session.resolve_pending()
         assert (other.pending, other.pending_reason, other.snapshot()) == (False, "", {"at": 4})
 
-    def test_clearing_forgets_everything(self, session: AgentSession, open_session: OpenSession) -> None:  # noqa: D102
+    def test_clearing_forgets_everything(self, session: AgentSession, open_session: OpenSession) -> None:
         message = user_message("gone")
         session.append([message])
         session.update_snapshot({"x": 1})
@@ -324,27 +325,27 @@ class SessionContract:
         assert other.append([message]) == 1
         assert session.messages() == [message]
 
-    # --- ids and writers -----------------------------------------------------------------------------------------------
+    # --- ids and writers ---------------------------------------------------------------------------------------------
 
-    def test_sessions_are_apart_whatever_their_ids(self, open_session: OpenSession) -> None:  # noqa: D102
-        for id in NASTY_SESSION_IDS:
-            session = open_session(id)
-            session.append([user_message(f"in {id}")])
-            session.update_snapshot({"id": id})
-        for id in NASTY_SESSION_IDS:
-            session = open_session(id)
-            assert session.session_id == id
+    def test_sessions_are_apart_whatever_their_ids(self, open_session: OpenSession) -> None:
+        for name in NASTY_SESSION_IDS:
+            session = open_session(name)
+            session.append([user_message(f"in {name}")])
+            session.update_snapshot({"id": name})
+        for name in NASTY_SESSION_IDS:
+            session = open_session(name)
+            assert session.session_id == name
             assert [part.text for m in session.messages() for part in m.parts if isinstance(part, TextPart)] == [
-                f"in {id}"
+                f"in {name}"
             ]
-            assert session.snapshot() == {"id": id}
+            assert session.snapshot() == {"id": name}
 
-    def test_impossible_ids_are_refused(self, open_session: OpenSession) -> None:  # noqa: D102
-        for id in ("", "  ", "a\x00b", "a\nb", "x" * 513, "\ud83d"):
+    def test_impossible_ids_are_refused(self, open_session: OpenSession) -> None:
+        for name in ("", "  ", "a\x00b", "a\nb", "x" * 513, "\ud83d"):
             with pytest.raises(InvalidKeyError):
-                open_session(id)
+                open_session(name)
 
-    def test_writers_interleave_and_nothing_is_lost(self, open_session: OpenSession) -> None:  # noqa: D102
+    def test_writers_interleave_and_nothing_is_lost(self, open_session: OpenSession) -> None:
         start = threading.Barrier(4)
 
         def write(writer: int) -> None:
@@ -361,7 +362,7 @@ class SessionContract:
             mine = [int(text.split("-")[1]) for text in texts if text.startswith(f"{writer}-")]
             assert mine == sorted(mine)
 
-    def test_rewriting_beside_writers_loses_nothing(self, open_session: OpenSession) -> None:  # noqa: D102
+    def test_rewriting_beside_writers_loses_nothing(self, open_session: OpenSession) -> None:
         session = open_session("compacted")
         session.append([user_message(f"old {n}") for n in range(20)])
         start = threading.Barrier(2)
@@ -386,7 +387,7 @@ class SessionContract:
         ]
         assert texts == [f"new {n}" for n in range(30)]
 
-    def test_closing_twice_is_harmless(self, session: AgentSession) -> None:  # noqa: D102
+    def test_closing_twice_is_harmless(self, session: AgentSession) -> None:
         session.append([user_message("x")])
         session.close()
         session.close()

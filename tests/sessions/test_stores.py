@@ -344,6 +344,7 @@ class TestProcesses:
 
     def test_every_acknowledged_message_survives_a_kill(self, tmp_path: Path) -> None:
         acknowledged = -1
+        session = FileAgentSession("killed", tmp_path)
         for _ in range(4):
             process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
             assert process.stdout is not None
