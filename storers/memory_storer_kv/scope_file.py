@@ -11,12 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from memory_core.contracts import Clock
-from memory_core.errors import CorruptEntryError
+from memory_core.errors import CorruptEntryError, StorageUnavailableError
 from memory_core.feed import Change, LogState
 from memory_core.model import MemoryEntry, MemoryId
-from memory_core.serial import to_json
+from memory_core.serial import stored_entry, to_json
 from memory_storer_kv.connections import Connections, Durability
-from memory_storer_kv.rows import decode
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PAGE = 500
@@ -137,7 +136,7 @@ class ScopeFile:
                 f"SELECT body FROM entries WHERE user = ? AND key = ? AND {_LIVE}",  # noqa: S608 - a constant
                 (id.user_id, id.key, microseconds(self._clock.now())),
             ).fetchone()
-        return None if row is None else decode(id, row[0])
+        return None if row is None else stored_entry(id, row[0])
 
     def get_many(self, ids: Sequence[MemoryId]) -> Iterator[MemoryEntry]:
         """Yield the live entries among `ids`, read in one transaction."""
@@ -152,7 +151,7 @@ class ScopeFile:
                 if row is not None:
                     found.append((id, row[0]))
         for id, body in found:
-            yield decode(id, body)
+            yield stored_entry(id, body)
 
     def rows(self, user_id: str | None) -> Iterator[tuple[MemoryId, str]]:
         """Yield id and stored text of every live entry, of one user or all; a page at a time, locking nobody out."""
@@ -204,6 +203,8 @@ class ScopeFile:
                 " WHERE name = 'epoch'",
                 (user_id,),
             ).fetchone()
+        if row is None:
+            raise StorageUnavailableError(f"The memory file {self.path} has lost its identity; restore a backup of it.")
         return LogState(row[0], row[1], row[2])
 
     def page(self, user_id: str, after: int, limit: int) -> Sequence[Change]:  # noqa: D102 - the protocol says it
@@ -223,7 +224,7 @@ def _change(number: int, id: MemoryId, body: str | None, now: datetime) -> Chang
     if body is None:
         return Change(number, id, None)
     try:
-        entry = decode(id, body)
+        entry = stored_entry(id, body)
     except CorruptEntryError:
         return Change(number, id, None)
     return Change(number, id, None if entry.expired(now) else entry)

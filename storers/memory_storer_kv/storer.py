@@ -13,7 +13,7 @@ from memory_core.feed import merge_changes
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, clean_name
 from memory_storer_kv import FILE_NAME
 from memory_storer_kv.connections import Durability
-from memory_storer_kv.rows import decode
+from memory_core.serial import stored_entry
 from memory_storer_kv.scope_file import ScopeFile
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class KvStorer(MemoryStorer):
         for file in files:
             for id, body in file.rows(user_id):
                 try:
-                    yield decode(id, body)
+                    yield stored_entry(id, body)
                 except CorruptEntryError as error:
                     log.warning("%s", error)
 
@@ -114,7 +114,7 @@ class KvStorer(MemoryStorer):
                 return
             for id, body in file.rows(None):
                 try:
-                    decode(id, body)
+                    stored_entry(id, body)
                 except CorruptEntryError as error:
                     yield Problem("error", "kv-unreadable-entry", str(error), where, "Store this memory again, or remove it.")
         except StorageUnavailableError as error:
