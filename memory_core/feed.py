@@ -61,8 +61,8 @@ class Place:
     start: int
 
     def usable(self, state: LogState) -> bool:
-        """Whether the log can still tell this follower all that it missed."""
-        return (
+        """Whether the log can still tell this follower all that it missed; who has read nothing has missed nothing."""
+        return self.number == 0 or (
             self.epoch == state.epoch
             and max(self.number, self.start) >= state.floor
             and self.number <= state.head
@@ -97,8 +97,9 @@ def merge_changes(
     places = parse_cursor(since)
     states = {scope: log.state(user_id) for scope, log in logs.items()}
     usable = places.keys() == states.keys() and all(places[scope].usable(states[scope]) for scope in states)
-    if not usable:
-        places = {scope: Place(state.epoch, 0, state.head) for scope, state in states.items()}
+    for scope, state in states.items():
+        if not usable or places[scope].number == 0:
+            places[scope] = Place(state.epoch, 0, state.head)
     upserts: list[MemoryEntry] = []
     removals: list[MemoryId] = []
     room, more = limit, False

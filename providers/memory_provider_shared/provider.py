@@ -22,7 +22,9 @@ class SharedProvider(CachingProvider):
         super().__init__(options.max_open)
         self._name = options.name
         self._context = context
-        self._folder = context.home / "shared" if options.folder is None else Path(options.folder).expanduser().absolute()
+        self._folder = (
+            context.home / "shared" if options.folder is None else Path(options.folder).expanduser().absolute()
+        )
 
     def build(self, cwd: Path) -> MemorySolution:
         """Build the solution for one directory; nothing is written before the first memory."""

@@ -200,7 +200,9 @@ class Connections:
                 _sync_folders(self.path.parent)
             inode = self._inode()
             if inode is None:
-                raise StorageUnavailableError(f"The memory file {self.path} was deleted while it was opened; try again.")
+                raise StorageUnavailableError(
+                    f"The memory file {self.path} was deleted while it was opened; try again."
+                )
         except BaseException:
             db.close()
             raise

@@ -99,7 +99,8 @@ class ScopeFile:
         for key in keys:
             head = _next(head)
             db.execute(
-                "UPDATE entries SET number = ?, expires = NULL, body = NULL WHERE user = ? AND key = ?", (head, user, key)
+                "UPDATE entries SET number = ?, expires = NULL, body = NULL WHERE user = ? AND key = ?",
+                (head, user, key),
             )
         _advance(db, user, head, graves=len(keys))
         self._trim(db, user)

@@ -116,7 +116,9 @@ class KvStorer(MemoryStorer):
                 try:
                     stored_entry(id, body)
                 except CorruptEntryError as error:
-                    yield Problem("error", "kv-unreadable-entry", str(error), where, "Store this memory again, or remove it.")
+                    yield Problem(
+                        "error", "kv-unreadable-entry", str(error), where, "Store this memory again, or remove it."
+                    )
         except StorageUnavailableError as error:
             yield Problem("error", "kv-unavailable", str(error), where)
 

@@ -71,7 +71,9 @@ class Server:
             except NoScriptError:
                 return client.eval(script.source, len(keys), *keys, *arguments)
 
-    def add_and_run(self, registry: str, member: str, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
+    def add_and_run(
+        self, registry: str, member: str, script: Script, keys: Sequence[str], arguments: Sequence[Any]
+    ) -> Any:
         """Add `member` to the set `registry` and run a script, in one round trip where one server has both.
 
         Raises:
@@ -145,7 +147,11 @@ class Server:
         if url.startswith("rediss://"):
             settings["ssl_cert_reqs"] = "required" if options.tls_verify else "none"
             settings["ssl_check_hostname"] = options.tls_verify
-            files = {"ssl_ca_certs": options.tls_ca_file, "ssl_certfile": options.tls_cert_file, "ssl_keyfile": options.tls_key_file}
+            files = {
+                "ssl_ca_certs": options.tls_ca_file,
+                "ssl_certfile": options.tls_cert_file,
+                "ssl_keyfile": options.tls_key_file,
+            }
             settings.update({name: file for name, file in files.items() if file is not None})
         if self.cluster:
             return RedisCluster.from_url(url, connection_pool_class=redis.BlockingConnectionPool, **settings)
