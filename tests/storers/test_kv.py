@@ -423,7 +423,45 @@ def test_a_scan_locks_nobody_out(make: Make) -> None:
     assert seen == 1_200
 
 
-def test_a_fork_goes_on_with_connections_of_its_own(make: Make) -> None:
+def in_child(work: Callable[[], None]) -> int:
+    """Fork, do `work` in the child, and return its process id."""
+    child = os.fork()
+    if child == 0:  # pragma: no cover - measured in the parent only
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return child
+
+
+def succeeded(child: int) -> bool:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_the_last_one_out_does_not_delete_the_log_of_a_forked_child(make: Make) -> None:
+    storer = make()
+    storer.put(entry("before"))
+    wrote, go_on = os.pipe(), os.pipe()
+
+    def work() -> None:  # pragma: no cover - measured in the parent only
+        storer.put(entry("child-1"))
+        os.write(wrote[1], b"x")
+        os.read(go_on[0], 1)
+        storer.put(entry("child-2"))
+
+    child = in_child(work)
+    os.read(wrote[0], 1)
+    storer.close()
+    os.write(go_on[1], b"x")
+    assert succeeded(child)
+    assert {found.id.key for found in storer.scan()} == {"before", "child-1", "child-2"}
+    for descriptor in (*wrote, *go_on):
+        os.close(descriptor)
+
+
+def test_forks_while_threads_write(make: Make) -> None:
     storer = make()
     storer.put(entry("before"))
     stop = threading.Event()
@@ -434,23 +472,16 @@ def test_a_fork_goes_on_with_connections_of_its_own(make: Make) -> None:
 
     thread = threading.Thread(target=keep_writing)
     thread.start()
-    children: list[int] = []
-    for place in range(4):
-        child = os.fork()
-        if child == 0:  # pragma: no cover - measured in the parent only
-            status = 1
-            try:
-                for number in range(20):
-                    storer.put(entry(f"child{place}-{number}"))
-                storer.close()
-                status = 0
-            finally:
-                os._exit(status)
-        children.append(child)
+
+    def work() -> None:  # pragma: no cover - measured in the parent only
+        for number in range(20):
+            storer.put(entry(f"{os.getpid()}-{number}"))
+        storer.close()
+
+    children = [in_child(work) for _ in range(4)]
     stop.set()
     thread.join()
-    storer.close()  # the last one in this process: the children's log must survive it
-    assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 4
+    assert all([succeeded(child) for child in children])
     assert len(list(storer.scan())) == 2 + 4 * 20
     assert storer.problems() == []
 
