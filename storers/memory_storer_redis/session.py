@@ -51,6 +51,7 @@ class RedisAgentSession(AgentSession):
 
     Raises:
         InvalidKeyError: The session id cannot be used.
+
     """
 
     def __init__(
@@ -186,5 +187,7 @@ class RedisSessions:
 
 def _pairs(messages: Sequence[Message]) -> list[Any]:
     return [
-        item for message in messages for item in (message.id.encode(errors="surrogatepass"), message_line(message).encode())
+        item
+        for message in messages
+        for item in (message.id.encode(errors="surrogatepass"), message_line(message).encode())
     ]
