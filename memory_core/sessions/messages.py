@@ -154,7 +154,7 @@ def part_fields(part: Part) -> dict[str, Any]:
                 fields["mark"] = part.mark
         case OtherPart():
             return {"type": "other", "kind": part.kind, "data": part.data}
-    if part.extra:
+    if part.extra is not None:
         fields["extra"] = part.extra
     return fields
 

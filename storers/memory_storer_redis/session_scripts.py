@@ -40,7 +40,8 @@ return added
 READ = (
     _COMMON
     + """
--- ARGV: epoch, how many lines the client has, the last of them. Returns epoch, 1 when it must start over, the lines that it lacks.
+-- ARGV: epoch, how many lines the client has, the last of them.
+-- Returns epoch, 1 when it must start over, and the lines that it lacks.
 local known = tonumber(ARGV[2])
 local epoch = redis.call('HGET', META, 'epoch') or ''
 if stands(ARGV[1], known, ARGV[3]) then return {epoch, 0, redis.call('LRANGE', MESSAGES, known, -1)} end
@@ -72,8 +73,8 @@ return 1
 SET_STATE = (
     _COMMON
     + """
--- ARGV: the state as read ('' = none), the new one, seconds to live, 1 when the old one cannot be read and is set aside.
--- Returns 1, or 0 when somebody else wrote meanwhile.
+-- ARGV: the state as read ('' = none), the new one, seconds to live, 1 when the old one cannot be read and is set
+-- aside. Returns 1, or 0 when somebody else wrote meanwhile.
 local now = redis.call('HGET', META, 'state') or ''
 if now == ARGV[2] then return 1 end  -- a repeated call: done before
 if now ~= ARGV[1] then return 0 end
