@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -19,7 +18,8 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
-from langchain_core.messages.tool import InvalidToolCall, ToolCall
+from langchain_core.messages.content import InvalidToolCall
+from langchain_core.messages.tool import ToolCall
 from pydantic_ai.messages import (
     BinaryContent,
     ImageUrl,
@@ -366,7 +366,7 @@ class TestOpenAI:
 
 
 def rich_langchain() -> list[BaseMessage]:
-    return [
+    messages: list[BaseMessage] = [
         SystemMessage("be kind", id="s"),
         HumanMessage("hello", id="h", name="alice", additional_kwargs={"x": 1}),
         HumanMessage(
@@ -395,10 +395,11 @@ def rich_langchain() -> list[BaseMessage]:
         ToolMessage([{"type": "text", "text": "wrong"}], tool_call_id="c2", id="t2", status="error"),
         AIMessage("", id="e"),
         AIMessage("done", id="d"),
-        ChatMessage("as critic", role="critic", id="c"),
-        ChatMessage("as assistant", role="assistant", id="ca"),
-        FunctionMessage("old", name="old", id="f"),
+        ChatMessage(content="as critic", role="critic", id="c"),
+        ChatMessage(content="as assistant", role="assistant", id="ca"),
+        FunctionMessage(content="old", name="old", id="f"),
     ]
+    return messages
 
 
 class TestLangChain:
@@ -412,7 +413,8 @@ class TestLangChain:
 
     def test_what_is_neutral(self) -> None:
         neutral = from_langchain(rich_langchain())
-        assert [m.role for m in neutral] == ["system", "user", "user", "assistant", "tool", "tool", "assistant", "assistant", "user", "assistant", "tool"]  # fmt: skip
+        roles = "system user user assistant tool tool assistant assistant user assistant tool"
+        assert [m.role for m in neutral] == roles.split()
         assert [m.id for m in neutral[:3]] == ["s", "h", "i"]
         assert [(c.call_id, c.name) for c in calls_of(neutral[3])] == [("c1", "find"), ("", "now"), ("c2", "bad")]
         assert [(r.name, r.content, r.is_error) for m in neutral[4:6] for r in results_of(m)] == [
@@ -427,7 +429,7 @@ class TestLangChain:
         assert len(neutral.id) == 32
 
     def test_chunks_count_as_messages(self) -> None:
-        chunk = AIMessageChunk("hel", id="1") + AIMessageChunk("lo", id="1")
+        chunk = AIMessageChunk(content="hel", id="1") + AIMessageChunk(content="lo", id="1")
         (neutral,) = from_langchain([chunk])
         assert (neutral.role, text_of(neutral)) == ("assistant", "hello")
         assert isinstance(to_langchain([neutral])[0], AIMessage)

@@ -283,7 +283,7 @@ class TestTools:
         def places(text: str) -> set[str | None]:
             return {name for _, name, _, _ in string.Formatter().parse(text)} - {None}
 
-        for name in EN.__slots__:  # type: ignore[attr-defined] # mypy does not see the slots of a dataclass
+        for name in EN.__slots__:
             assert places(getattr(EN, name)) == places(getattr(ZH, name)), name
         assert session_wording("zh") is ZH
         with pytest.raises(ConfigError, match="locale"):
@@ -345,7 +345,10 @@ class TestConfiguration:
         class Plugin:
             @hookimpl
             def register_backends(self, register: Any) -> None:
-                register.session_store("mine", lambda options, context: InMemorySessions())
+                def build(options: Any, context: Any) -> InMemorySessions:
+                    return InMemorySessions()
+
+                register.session_store("mine", build)
 
         registry = PluginRegistry()
         registry.register(Plugin(), "mine")
