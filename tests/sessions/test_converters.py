@@ -306,6 +306,17 @@ RICH_OPENAI: list[dict[str, Any]] = [
 ]
 
 
+NO_CHAT_MESSAGES: list[dict[str, Any]] = [
+    {},
+    {"role": "god", "content": "x"},
+    {"role": "user", "content": 3},
+    {"role": "user", "content": [3]},
+    {"role": "user", "content": [{"no": "type"}]},
+    {"role": "assistant", "tool_calls": [{}]},
+    {"role": "assistant", "tool_calls": 3},
+]
+
+
 class TestOpenAI:
     def test_there_and_back(self) -> None:
         neutral = from_openai(RICH_OPENAI)
@@ -348,18 +359,7 @@ class TestOpenAI:
         changed = replace(blocks, parts=(replace(results_of(blocks)[0], content="cut"),))
         assert to_openai([changed]) == [{"role": "tool", "tool_call_id": "c2", "content": "cut"}]
 
-    @pytest.mark.parametrize(
-        "wrong",
-        [
-            {},
-            {"role": "god", "content": "x"},
-            {"role": "user", "content": 3},
-            {"role": "user", "content": [3]},
-            {"role": "user", "content": [{"no": "type"}]},
-            {"role": "assistant", "tool_calls": [{}]},
-            {"role": "assistant", "tool_calls": 3},
-        ],
-    )
+    @pytest.mark.parametrize("wrong", NO_CHAT_MESSAGES)
     def test_what_is_no_chat_message_is_refused(self, wrong: dict[str, Any]) -> None:
         with pytest.raises(InvalidEntryError):
             from_openai([wrong])

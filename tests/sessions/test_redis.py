@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import pytest
 
@@ -27,8 +27,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def url(running: RedisServer) -> str:
-    with running.client() as client:
-        client.execute_command("FLUSHALL")
+    with redis_of(running) as client:
+        client.flushall()
     return running.url
 
 
@@ -45,9 +45,14 @@ class TestRedisSession(SessionContract):
         return lambda session_id: RedisAgentSession(session_id, server)
 
 
+def redis_of(running: RedisServer) -> Any:
+    """Return a client; untyped, because redis-py answers for its asynchronous form as well."""
+    return running.client()
+
+
 def keys_of(running: RedisServer) -> set[str]:
-    with running.client() as client:
-        return {key.decode() for key in cast("list[bytes]", client.execute_command("KEYS", "*"))}
+    with redis_of(running) as client:
+        return {key.decode() for key in client.keys("*")}
 
 
 def texts(session: RedisAgentSession) -> list[str]:
@@ -66,8 +71,8 @@ class TestKeys:
         session.append([user_message("x"), user_message("y")])
         session.update_snapshot({"x": 1})
         session.remove_latest()
-        with running.client() as client:
-            assert all(0 < int(str(client.ttl(key))) <= 100 for key in keys_of(running))
+        with redis_of(running) as client:
+            assert all(0 < client.ttl(key) <= 100 for key in keys_of(running))
         assert len(keys_of(running)) == 3
 
     def test_reading_makes_nothing(self, running: RedisServer, server: Server) -> None:
@@ -85,7 +90,7 @@ class TestDamage:
         session = RedisAgentSession("s", server)
         session.append([user_message("one")])
         messages = "memory-core:{session:s}:messages"
-        with running.client() as client:
+        with redis_of(running) as client:
             client.rpush(messages, line)
             session.append([user_message("two"), user_message("three")])
             for opened in (session, RedisAgentSession("s", server)):
@@ -104,7 +109,7 @@ class TestDamage:
         session = RedisAgentSession("s", server)
         session.append([user_message("one")])
         meta = "memory-core:{session:s}:meta"
-        with running.client() as client:
+        with redis_of(running) as client:
             client.hset(meta, "state", stored)
             assert session.snapshot() is None
             assert [problem.code for problem in session.problems()] == ["session-snapshot"]
@@ -119,7 +124,7 @@ class TestDamage:
         session, other = RedisAgentSession("s", server), RedisAgentSession("s", server)
         session.append([user_message("one"), user_message("two")])
         assert texts(session) == ["one", "two"]
-        with running.client() as client:
+        with redis_of(running) as client:
             lost = client.rpop("memory-core:{session:s}:messages")
             client.srem("memory-core:{session:s}:ids", *client.smembers("memory-core:{session:s}:ids"))
             assert lost is not None
