@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from memory_core.contracts import Clock
 from memory_core.errors import CorruptEntryError, StorageUnavailableError, UnknownScopeError
 from memory_core.model import MemoryId
+from memory_core.testing import StorerContract
 from memory_storer_kv import FILE_NAME
 from memory_storer_kv import schema as kv_schema
 from memory_storer_kv.storer import KvStorer
@@ -48,6 +50,13 @@ def raw(file: Path, statement: str, *arguments: object) -> list[tuple[object, ..
             return db.execute(statement, arguments).fetchall()
     finally:
         db.close()
+
+
+class TestKvStorer(StorerContract):
+    @pytest.fixture
+    def open_storer(self, tmp_path: Path) -> Callable[[Clock], KvStorer]:
+        scopes = {"user": tmp_path / "user", "workspace": tmp_path / "workspace"}
+        return lambda clock: KvStorer(scopes, clock=clock)
 
 
 # --- what is on the disk -------------------------------------------------------------------------------------------
