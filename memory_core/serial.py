@@ -96,4 +96,5 @@ def stored_entry(id: MemoryId, line: str | bytes) -> MemoryEntry:
             raise CorruptEntryError("it is not a JSON object.")
         return from_fields({**fields, "scope": id.scope, "user": id.user_id, "key": id.key})
     except (ValueError, RecursionError, CorruptEntryError) as error:
-        raise CorruptEntryError(f"The memory {id.key!r} of {id.user_id!r} in {id.scope!r} cannot be read: {error}") from error
+        name = f"{id.key!r} of {id.user_id!r} in {id.scope!r}"
+        raise CorruptEntryError(f"The memory {name} cannot be read: {error}") from error

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from memory_storer_kv import FILE_NAME
+from memory_storer_kv.storer import KvStorer
 from memory_storer_redis.server import Server
 from memory_storer_redis.storer import RedisStorer
 from tests.support.redis_server import RedisServer, start_cluster
@@ -67,3 +69,24 @@ def redis_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Redis
     yield nodes
     for node in nodes:
         node.kill()
+
+
+@pytest.fixture
+def make_kv(tmp_path: Path) -> Iterator[Callable[..., KvStorer]]:
+    """Builds a storer over the same two folders each time."""
+    made: list[KvStorer] = []
+
+    def build(**options: Any) -> KvStorer:
+        scopes = {"user": tmp_path / "user", "workspace": tmp_path / "workspace"}
+        made.append(KvStorer(scopes, **options))
+        return made[-1]
+
+    yield build
+    for storer in made:
+        storer.close()
+
+
+@pytest.fixture
+def kv_file(tmp_path: Path) -> Path:
+    """The file of the scope `workspace`."""
+    return tmp_path / "workspace" / FILE_NAME

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -89,6 +90,16 @@ class Follower:
 
     def keys(self) -> set[str]:
         return {id.key for id in self.held}
+
+
+def raw(file: Path, statement: str, *arguments: object) -> list[tuple[Any, ...]]:
+    """Run one statement on a file behind the storer's back."""
+    db = sqlite3.connect(file)
+    try:
+        with db:
+            return db.execute(statement, arguments).fetchall()
+    finally:
+        db.close()
 
 
 def start_writer(kind: str, target: object, who: str, count: int) -> "subprocess.Popen[str]":
