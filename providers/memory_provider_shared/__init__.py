@@ -16,9 +16,9 @@ NAME = "shared"
 class SharedOptions(Options):
     """`[providers.shared]`: how a project is named in the store, and where stores of files lie.
 
-    `name` is the project's name in the store: wherever it is the same, machines and folders share the scope `workspace`.
-    Without it the directory's real path decides. `folder` is for stores of files, and only the user may set it: by
-    default `shared` in the user's data folder. `max_open` bounds how many projects are served at once.
+    `name` is the project's name in the store: wherever it is the same, machines and folders share the scope
+    `workspace`. Without it the directory's real path decides. `folder` is for stores of files, and only the user may
+    set it: by default `shared` in the user's data folder. `max_open` bounds how many projects are served at once.
     """
 
     name: str | None = None

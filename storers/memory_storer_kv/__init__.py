@@ -30,7 +30,8 @@ def build(options: KvOptions, context: Any) -> Any:
     """Build the storer; the implementation is imported only now."""
     from memory_storer_kv.storer import KvStorer
 
-    scopes = {place.name: options.directories.get(place.name, place.directory) for place in context.scopes}
+    places: dict[str, Any] = {place.name: place.directory for place in context.scopes}
+    scopes = {name: options.directories.get(name) or folder for name, folder in places.items()}
     return KvStorer(
         scopes,
         clock=context.clock,

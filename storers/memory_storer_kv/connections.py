@@ -1,15 +1,15 @@
 """The connections to one memory file: made when needed, lent to one thread at a time, never taken through a fork.
 
-SQLite keeps its file locks per process, in tables that a fork copies although the locks themselves stay with the parent.
-A child that went on from there would write into a log that the parent deletes when it closes. Therefore everything is
-closed just before a fork, and both sides open anew.
+SQLite keeps its file locks per process, in tables that a fork copies although the locks themselves stay with the
+parent. A child that went on from there would write into a log that the parent deletes when it closes. Therefore
+everything is closed just before a fork, and both sides open anew.
 """
 
 import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,7 +63,7 @@ class Connections:
         _everywhere.add(self)
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection | None]:
+    def reading(self) -> Generator[sqlite3.Connection | None, None, None]:
         """Lend a connection inside a read transaction, so that all it reads is of one moment; None without a file.
 
         Raises:
@@ -81,7 +81,7 @@ class Connections:
                 self._finish(handle)
 
     @contextmanager
-    def writing(self, *, create: bool = True) -> Iterator[sqlite3.Connection | None]:
+    def writing(self, *, create: bool = True) -> Generator[sqlite3.Connection | None, None, None]:
         """Lend a connection inside a write transaction, committed at the end and rolled back on an error.
 
         None when there is no file and `create` is False. Writers of one process wait in line instead of polling.

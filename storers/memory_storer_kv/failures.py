@@ -1,7 +1,7 @@
 """SQLite's errors in sentences: what happened, what is there, what to do next."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def unavailable(path: Path, error: Exception, doing: str) -> StorageUnavailableE
 
 
 @contextmanager
-def translated(path: Path, doing: str) -> Iterator[None]:
+def translated(path: Path, doing: str) -> Generator[None, None, None]:
     """Turn what SQLite and the file system raise inside into `StorageUnavailableError`."""
     try:
         yield

@@ -3,8 +3,8 @@
 `entries` holds the live memories and, with an empty `body`, the tombstones of removed ones; `number` is the change
 that made the row what it is. `users` holds, per user, the newest change number (`head`), the number up to which
 tombstones have been dropped (`floor`), and at most how many tombstones there are (`graves`). `meta` holds the file's
-identity (`epoch`), the highest head of users that were dropped for good (`forgotten`), and the machine's boot at which a
-writer last skipped the wait for the disk (`boot`).
+identity (`epoch`), the highest head of users that were dropped for good (`forgotten`), and the machine's boot at which
+a writer last skipped the wait for the disk (`boot`).
 """
 
 import secrets
@@ -18,13 +18,13 @@ VERSION = 1
 _APPLICATION_ID = 0x4D656D4B  # "MemK"
 _STATEMENTS = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
-    "CREATE TABLE entries(user TEXT NOT NULL, key TEXT NOT NULL, number INTEGER NOT NULL, expires INTEGER, body TEXT,"
-    " PRIMARY KEY(user, key))",
+    """CREATE TABLE entries(user TEXT NOT NULL, key TEXT NOT NULL, number INTEGER NOT NULL, expires INTEGER, body TEXT,
+        PRIMARY KEY(user, key))""",
     "CREATE UNIQUE INDEX entries_by_number ON entries(user, number)",
     "CREATE INDEX entries_by_expiry ON entries(expires) WHERE expires IS NOT NULL AND body IS NOT NULL",
     "CREATE INDEX entries_removed ON entries(user, number) WHERE body IS NULL",
-    "CREATE TABLE users(user TEXT PRIMARY KEY, head INTEGER NOT NULL, floor INTEGER NOT NULL, graves INTEGER NOT NULL)"
-    " WITHOUT ROWID",
+    """CREATE TABLE users(user TEXT PRIMARY KEY, head INTEGER NOT NULL, floor INTEGER NOT NULL, graves INTEGER NOT NULL)
+        WITHOUT ROWID""",
     "INSERT INTO meta VALUES('forgotten', 0)",
     f"PRAGMA application_id = {_APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",

@@ -33,7 +33,7 @@ class ScopeFile:
     """The memories of one scope; also the scope's `ScopeLog`."""
 
     def __init__(
-        self, scope: str, path: Path, clock: Clock, durability: Durability, busy_timeout_s: float, tombstones: int
+        self, scope: str, path: Path, clock: Clock, *, durability: Durability, busy_timeout_s: float, tombstones: int
     ) -> None:
         self.scope = scope
         self.path = path

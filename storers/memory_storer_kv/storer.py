@@ -11,9 +11,9 @@ from memory_core.contracts import FEED_PAGE, Clock, MemoryStorer, Problem
 from memory_core.errors import CorruptEntryError, StorageUnavailableError, UnknownScopeError, did_you_mean
 from memory_core.feed import merge_changes
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, clean_name
+from memory_core.serial import stored_entry
 from memory_storer_kv import FILE_NAME
 from memory_storer_kv.connections import Durability
-from memory_core.serial import stored_entry
 from memory_storer_kv.scope_file import ScopeFile
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,12 @@ class KvStorer(MemoryStorer):
         clock = clock or SystemClock()
         self._files = {
             scope: ScopeFile(
-                scope, Path(folder).expanduser() / FILE_NAME, clock, durability, busy_timeout_s, tombstones
+                scope,
+                Path(folder).expanduser() / FILE_NAME,
+                clock,
+                durability=durability,
+                busy_timeout_s=busy_timeout_s,
+                tombstones=tombstones,
             )
             for scope, folder in scopes.items()
         }

@@ -1,6 +1,6 @@
 """redis-py's errors in sentences: what happened, what is there, what to do next."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from redis import exceptions
@@ -31,7 +31,7 @@ def unavailable(where: str, error: Exception) -> StorageUnavailableError:
 
 
 @contextmanager
-def translated(where: str) -> Iterator[None]:
+def translated(where: str) -> Generator[None, None, None]:
     """Turn what redis-py raises inside into `StorageUnavailableError`."""
     try:
         yield

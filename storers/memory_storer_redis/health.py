@@ -52,7 +52,7 @@ def _losing(server: Server, where: str, info: dict[str, Any]) -> Iterator[Proble
 def _config(server: Server, name: str) -> str | None:
     """Return a setting of the server, or None where it does not tell (hosted servers often forbid the question)."""
     try:
-        found = server.call(lambda client: client.config_get(name))
+        found = server.call("config_get", name)
     except StorageUnavailableError:
         return None
     value = found.get(name)

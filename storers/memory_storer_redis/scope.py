@@ -30,7 +30,7 @@ def microseconds(moment: datetime) -> int:
 
 
 def name(member: bytes) -> str:
-    """Return a key or user id as the server holds it; bytes that somebody else put there become `\\ufffd`."""
+    """Return a key or user id as the server holds it; bytes that somebody else put there become U+FFFD."""
     return member.decode(errors="replace")
 
 
@@ -73,16 +73,16 @@ class RedisScope:
                 total += count
                 if count < _PAGE:
                     break
-            if not self._server.call(lambda client, keys=keys: client.exists(keys.meta)):
+            if not self._server.call("exists", keys.meta):
                 self._unregister(user_id)
         return total
 
     def _unregister(self, user_id: str) -> None:
         """Take a user from the registry, and put it back if it has written in the same moment."""
         meta = self._keys.of(user_id).meta
-        self._server.call(lambda client: client.srem(self._keys.users, user_id))
-        if self._server.call(lambda client: client.exists(meta)):
-            self._server.call(lambda client: client.sadd(self._keys.users, user_id))
+        self._server.call("srem", self._keys.users, user_id)
+        if self._server.call("exists", meta):
+            self._server.call("sadd", self._keys.users, user_id)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class RedisScope:
             CorruptEntryError: It is there and cannot be read.
         """
         key = self._keys.of(id.user_id).entry(id.key)
-        body = self._server.call(lambda client: client.get(key))
+        body = self._server.call("get", key)
         if body is None:
             return None
         entry = stored_entry(id, body)
@@ -104,7 +104,7 @@ class RedisScope:
         keys, now, rest = self._keys.of(user_id), self._clock.now(), iter(ids)
         while batch := list(islice(rest, _PAGE)):
             names = [keys.entry(id.key) for id in batch]
-            for id, body in zip(batch, self._server.call(lambda client, names=names: client.mget(names)), strict=True):
+            for id, body in zip(batch, self._server.call("mget", names), strict=True):
                 if body is not None:
                     entry = stored_entry(id, body)
                     if not entry.expired(now):
@@ -121,15 +121,13 @@ class RedisScope:
         seen: set[bytes] = set()
         while True:
             page = self._server.call(
-                lambda client, after=after: client.zrangebyscore(
-                    keys.log, f"({after}", "+inf", start=0, num=_PAGE, withscores=True
-                )
+                "zrangebyscore", keys.log, f"({after}", "+inf", start=0, num=_PAGE, withscores=True
             )
             members = [member for member, _ in page if member not in seen]
             seen.update(members)
             if members:
                 names = [keys.entries.encode() + member for member in members]
-                found = self._server.call(lambda client, names=names: client.mget(names))
+                found = self._server.call("mget", names)
                 for member, body in zip(members, found, strict=True):
                     if body is not None:
                         yield MemoryId(self.scope, user_id, name(member)), body
@@ -142,12 +140,10 @@ class RedisScope:
         now, found = microseconds(self._clock.now()), list[str]()
         registered = self._registered()
         while batch := list(islice(registered, _PAGE)):
-            with_keys = [(user, self._keys.of(user)) for user in batch]
-            pipe = self._server.call(lambda client: client.pipeline(transaction=False))
-            for _, keys in with_keys:
-                pipe.zcard(keys.log)
-                pipe.zcount(keys.due, "-inf", now)
-            counts = self._server.call(lambda _, pipe=pipe: pipe.execute())
+            keys = map(self._keys.of, batch)
+            counts = self._server.call_many(
+                command for user in keys for command in (("zcard", user.log), ("zcount", user.due, "-inf", now))
+            )
             found += [user for place, user in enumerate(batch) if counts[2 * place] > counts[2 * place + 1]]
         return found
 
@@ -155,9 +151,7 @@ class RedisScope:
         """Yield the users who ever wrote here; a set may be walked while it changes."""
         cursor, seen = 0, set[bytes]()
         while True:
-            cursor, members = self._server.call(
-                lambda client, cursor=cursor: client.sscan(self._keys.users, cursor, count=_PAGE)
-            )
+            cursor, members = self._server.call("sscan", self._keys.users, cursor, count=_PAGE)
             for member in members:
                 if member not in seen:
                     seen.add(member)
@@ -169,9 +163,7 @@ class RedisScope:
 
     def state(self, user_id: str) -> LogState:  # noqa: D102 - the protocol says it
         meta = self._keys.of(user_id).meta
-        epoch, *numbers = self._server.call(
-            lambda client: client.hmget(meta, "epoch", "floor", "head", "lost_after", "lost_before")
-        )
+        epoch, *numbers = self._server.call("hmget", meta, "epoch", "floor", "head", "lost_after", "lost_before")
         if epoch is None:
             return _NEVER_WRITTEN
         floor, head, lost_after, lost_before = (int(number or 0) for number in numbers)

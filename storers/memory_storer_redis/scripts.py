@@ -74,7 +74,8 @@ end
 PUT = (
     _COMMON
     + """
--- ARGV: epoch, tombstones to keep, then for each entry: key, JSON, milliseconds to live ('' = for ever), expiry in microseconds ('' = never)
+-- ARGV: epoch, tombstones to keep, then for each entry: key, JSON, milliseconds to live ('' = for ever), expiry in
+-- microseconds ('' = never).
 local now = server_time()
 local head = begin(now, ARGV[1])
 for i = 3, #ARGV, 4 do

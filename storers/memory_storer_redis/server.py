@@ -1,11 +1,11 @@
 """The connection to a server or cluster: bounded, patient, shared by all storers of one process, safe after a fork."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha1
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import redis
@@ -17,7 +17,6 @@ from redis.retry import Retry
 from memory_storer_redis import RedisServerOptions
 from memory_storer_redis.failures import translated
 
-T = TypeVar("T")
 _BACKOFF_BASE_S, _BACKOFF_CAP_S = 0.1, 1.5
 
 
@@ -49,14 +48,25 @@ class Server:
         self.cluster = options.cluster
         self.where = _address(options.url.get_secret_value())
 
-    def call(self, command: Callable[[Any], T]) -> T:
-        """Return `command(client)`.
+    def call(self, command: str, *arguments: Any, **options: Any) -> Any:
+        """Return what redis-py's method of that name gives.
 
         Raises:
             StorageUnavailableError: The server cannot be reached or refused.
         """
         with translated(self.where):
-            return command(self._connected())
+            return getattr(self._connected(), command)(*arguments, **options)
+
+    def call_many(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
+        """Return the answers to many calls, each `(command, *arguments)`, asked in one go.
+
+        Raises:
+            StorageUnavailableError: As `call`.
+        """
+        with translated(self.where), self._connected().pipeline(transaction=False) as pipe:
+            for command, *arguments in commands:
+                getattr(pipe, command)(*arguments)
+            return list(pipe.execute())
 
     def run(self, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Run a script; a server that does not know it is given its text.
@@ -155,7 +165,8 @@ class Server:
             settings.update({name: file for name, file in files.items() if file is not None})
         if self.cluster:
             return RedisCluster.from_url(url, connection_pool_class=redis.BlockingConnectionPool, **settings)
-        pool = redis.BlockingConnectionPool.from_url(url, timeout=options.pool_timeout_s, **settings)
+        pool_class: Any = redis.BlockingConnectionPool  # redis-py leaves the arguments of `from_url` untyped
+        pool = pool_class.from_url(url, timeout=options.pool_timeout_s, **settings)
         return redis.Redis.from_pool(pool)
 
 

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -84,7 +85,7 @@ class RedisServer:
             except OSError:
                 time.sleep(0.02)
 
-    def client(self) -> "redis.Redis":
+    def client(self) -> Any:  # redis-py types every answer as one that may have to be awaited
         """Return a plain client of its own, for looking at what is really there."""
         return redis.Redis(port=self.port, protocol=2)
 
@@ -122,6 +123,6 @@ def start_cluster(folder: Path, size: int = 3) -> list[RedisServer]:
     return nodes
 
 
-def _ready(client: "redis.Redis", size: int) -> bool:
+def _ready(client: Any, size: int) -> bool:
     info = client.cluster("INFO")
     return bool(info["cluster_state"] == "ok" and int(info["cluster_known_nodes"]) == size)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any
 
 from memory_core.contracts import MemoryStorer
 from memory_core.model import MemoryEntry, MemoryId
+from memory_storer_redis import RedisOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 START = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -25,13 +27,20 @@ else:
     from memory_storer_redis import RedisOptions
     from memory_storer_redis.server import Server
     from memory_storer_redis.storer import RedisStorer
-    storer = RedisStorer(Server(RedisOptions(url=target, retries=0)), {"workspace": "ns"})
+    storer = RedisStorer(Server(RedisOptions.model_validate({"url": target, "retries": 0})), {"workspace": "ns"})
 from tests.support.stores import entry
 for number in range(count):
     storer.put(entry(f"{who}-{number}", content=f"from {who} " + "x" * 500))
     print(f"{who}-{number}", flush=True)
 storer.close()
 """
+
+
+REDIS_SCOPES = {"user": "", "workspace": "ns"}
+
+
+def redis_options(url: str, **more: Any) -> RedisOptions:
+    return RedisOptions.model_validate({"url": url, **more})
 
 
 class StillClock:
@@ -47,7 +56,9 @@ class StillClock:
         self.moment += timedelta(**amount)
 
 
-def entry(key: str, content: str = "likes tea", *, scope: str = "workspace", user: str = "shared", **more: Any) -> MemoryEntry:
+def entry(
+    key: str, content: str = "likes tea", *, scope: str = "workspace", user: str = "shared", **more: Any
+) -> MemoryEntry:
     fields: dict[str, Any] = {"created_at": START, "updated_at": START, **more}
     return MemoryEntry(id=MemoryId(scope, user, key), content=content, **fields)
 
@@ -79,6 +90,16 @@ class Follower:
 
     def keys(self) -> set[str]:
         return {id.key for id in self.held}
+
+
+def raw(file: Path, statement: str, *arguments: object) -> list[tuple[Any, ...]]:
+    """Run one statement on a file behind the storer's back."""
+    db = sqlite3.connect(file)
+    try:
+        with db:
+            return db.execute(statement, arguments).fetchall()
+    finally:
+        db.close()
 
 
 def start_writer(kind: str, target: object, who: str, count: int) -> "subprocess.Popen[str]":
