@@ -41,6 +41,7 @@ class Row:
 
     @property
     def holds(self) -> bool:
+        """Whether the value keeps within its bound."""
         return self.value <= self.bound
 
 
@@ -59,7 +60,9 @@ def conversation(count: int) -> list[Message]:
         number += 1
         call = ToolCallPart(f"call-{number}", "search_files", json.dumps({"query": f"term {number}", "limit": 20}))
         messages += [
-            user_message(f"Question {number}: 请在项目里找到第 {number} 个术语 and say where it stands. " + "words " * 20),
+            user_message(
+                f"Question {number}: 请在项目里找到第 {number} 个术语 and say where it stands. " + "words " * 20
+            ),
             assistant_message("I look.", [call]),
             tool_message(ToolResultPart(call.call_id, call.name, f"src/file_{number}.py: line {number}\n" * 8)),
             assistant_message(f"It stands in file {number}. " + "explanation " * 20),

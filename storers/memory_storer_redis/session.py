@@ -115,7 +115,7 @@ class RedisAgentSession(AgentSession):
         raise self._busy()
 
     def clear(self) -> None:  # noqa: D102 - the contract says it
-        self._server.call(lambda client: client.delete(*self._keys))
+        self._server.call("delete", *self._keys)
 
     def problems(self) -> list[Problem]:  # noqa: D102 - the contract says it
         with self._lock:
@@ -155,7 +155,7 @@ class RedisAgentSession(AgentSession):
             self._count, self._last = self._count + len(lines), lines[-1]
 
     def _stored_state(self) -> bytes:
-        return self._server.call(lambda client: client.hget(self._keys[2], "state")) or b""
+        return self._server.call("hget", self._keys[2], "state") or b""
 
     @staticmethod
     def _parsed(stored: bytes) -> SessionState:

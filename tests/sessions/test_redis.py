@@ -10,12 +10,12 @@ from memory_core.config import load_settings
 from memory_core.errors import ConfigError, InvalidEntryError, StorageUnavailableError
 from memory_core.plugins import get_registry
 from memory_core.sessions.loading import load_sessions
-from memory_core.sessions.messages import Message, OtherPart, text_of, user_message
+from memory_core.sessions.messages import Message, OtherPart, new_id, text_of, user_message
 from memory_core.testing.session import OpenSession, SessionContract
 from memory_storer_redis import RedisSessionOptions
 from memory_storer_redis.server import Script, Server, shared_server
 from memory_storer_redis.session import RedisAgentSession, RedisSessions
-from tests.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer, start_cluster
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,23 @@ def redis_of(running: RedisServer) -> Any:
 def keys_of(running: RedisServer) -> set[str]:
     with redis_of(running) as client:
         return {key.decode() for key in client.keys("*")}
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[RedisServer]]:
+    nodes = start_cluster(tmp_path_factory.mktemp("cluster"))
+    yield nodes
+    for node in nodes:
+        node.kill()
+
+
+class TestRedisClusterSession(SessionContract):
+    @pytest.fixture
+    def open_session(self, nodes: list[RedisServer]) -> Iterator[OpenSession]:
+        server = Server(RedisSessionOptions.model_validate({"url": nodes[0].url, "cluster": True}))
+        prefix = new_id()  # each test has keys of its own
+        yield lambda session_id: RedisAgentSession(session_id, server, prefix=prefix)
+        server.close()
 
 
 def texts(session: RedisAgentSession) -> list[str]:
