@@ -149,7 +149,7 @@ class LineFile:
         self.torn, self._open_end = b"", False
 
     def delete(self) -> None:
-        """Delete the file durably; a missing one is no error.
+        """Delete the file, and what was set aside of it, durably; a missing one is no error.
 
         Raises:
             StorageUnavailableError: It could not be deleted.
@@ -157,6 +157,7 @@ class LineFile:
         """
         try:
             self.path.unlink(missing_ok=True)
+            self.set_aside.unlink(missing_ok=True)
             if self._fsync:
                 sync_folder(self.path.parent)
         except OSError as error:

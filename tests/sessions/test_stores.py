@@ -211,6 +211,21 @@ class TestFiles:
         assert aside.read_bytes() == content
         assert session.problems() == []
 
+    def test_clearing_leaves_nothing_of_what_was_said(
+        self, session: FileAgentSession, path: Path, tmp_path: Path
+    ) -> None:
+        other = FileAgentSession("s2", tmp_path)
+        other.append([user_message("stays")])
+        path.write_bytes(path.read_bytes() + b"secret, corrupt\n" + b'{"secret": "torn')
+        session.append([user_message("x")])
+        session.remove_latest()
+        (tmp_path / "s.snapshot.json").write_text('{"version": 99, "snapshot": "secret"}')
+        session.update_snapshot({"x": 1})
+        assert len(list(tmp_path.glob("s.*"))) == 5
+        session.clear()
+        assert [path.name for path in tmp_path.glob("s.*")] == ["s.messages.ndjson.lock"]
+        assert len(other.messages()) == 1
+
     def test_an_edited_file_is_read_anew(self, session: FileAgentSession, path: Path) -> None:
         assert len(session.messages()) == 3
         path.write_text(
@@ -345,7 +360,7 @@ class TestProcesses:
     def test_every_acknowledged_message_survives_a_kill(self, tmp_path: Path) -> None:
         acknowledged = -1
         session = FileAgentSession("killed", tmp_path)
-        for _ in range(4):
+        for _ in range(50 if os.environ.get("MEMORY_CORE_SOAK") else 4):
             process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
             assert process.stdout is not None
             until = acknowledged + 25
