@@ -15,7 +15,7 @@ DEFAULT_URL = "redis://localhost:6379/0"
 _SCHEMES = ("redis", "rediss", "unix")
 
 
-class RedisServerOptions(Options):
+class RedisOptions(Options):
     """How to reach a server.
 
     `url` is `redis://`, `rediss://` (TLS) or `unix://`; it may carry user and password, and is therefore masked.
@@ -70,16 +70,13 @@ class RedisServerOptions(Options):
         return super().allowed_in_project(name, value, workspace)
 
 
-class RedisOptions(RedisServerOptions):
-    """`[storers.redis]`.
-
-    `tombstones` is how many removals of one user a follower may miss before it has to read that user anew.
-    """
+class RedisStorerOptions(RedisOptions):
+    """`[storers.redis]`: `tombstones` is how many removals of one user a follower may miss before it has to start over."""
 
     tombstones: int = Field(default=10_000, ge=1)
 
 
-class RedisSessionOptions(RedisServerOptions):
+class RedisSessionOptions(RedisOptions):
     """`[session_stores.redis]`: with `ttl_s`, a session is gone that many seconds after its last write."""
 
     ttl_s: int | None = Field(default=None, ge=1)
@@ -100,7 +97,7 @@ def _harmless(url: str) -> bool:
         return False
 
 
-def build(options: RedisOptions, context: Any) -> Any:
+def build(options: RedisStorerOptions, context: Any) -> Any:
     """Build the storer; the implementation, and with it redis-py, is imported only now."""
     from memory_storer_redis.server import shared_server
     from memory_storer_redis.storer import RedisStorer
@@ -122,8 +119,8 @@ def build_sessions(options: RedisSessionOptions, context: Any) -> Any:  # noqa: 
 @hookimpl
 def register_backends(register: Any) -> None:
     """Register the storer and the session store `redis`."""
-    register.storer(NAME, build, RedisOptions, extra="redis")
+    register.storer(NAME, build, RedisStorerOptions, extra="redis")
     register.session_store(NAME, build_sessions, RedisSessionOptions, extra="redis")
 
 
-__all__ = ["DEFAULT_URL", "NAME", "RedisOptions", "RedisServerOptions", "RedisSessionOptions"]
+__all__ = ["DEFAULT_URL", "NAME", "RedisOptions", "RedisSessionOptions", "RedisStorerOptions"]

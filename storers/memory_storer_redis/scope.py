@@ -173,12 +173,14 @@ class RedisScope:
         flat: list[bytes | None] = self._server.run(PAGE, self._keys.of(user_id).head, (after, limit))
         now = self._clock.now()
         return [
-            self._change(user_id, member or b"", int(number or 0), body, now)
-            for member, number, body in zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+            self._change(user_id, numbered or b"", body, now)
+            for numbered, body in zip(flat[::2], flat[1::2], strict=True)
         ]
 
-    def _change(self, user_id: str, member: bytes, number: int, body: bytes | None, now: datetime) -> Change:
+    def _change(self, user_id: str, numbered: bytes, body: bytes | None, now: datetime) -> Change:
         """Return the change as followers see it: what is expired or cannot be read is not there."""
+        digits, _, member = numbered.partition(b":")
+        number = int(digits)
         id = MemoryId(self.scope, user_id, name(member))
         if body is None:
             return Change(number, id, None)

@@ -140,23 +140,34 @@ return #members
 )
 
 PAGE = """
--- ARGV: after which number, how many at most. Returns key, number, JSON (or nil) of each change, by number.
+-- ARGV: after which number, how many at most. Returns the changes by number, each as `NUMBER:KEY` and JSON (or nil).
 local LOG, GONE, ENTRIES = KEYS[1], KEYS[2], KEYS[5]
+local LIMIT, CHUNK = tonumber(ARGV[2]), 500
 local function above(set)
-  return redis.call('ZRANGEBYSCORE', set, '(' .. ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', 0, tonumber(ARGV[2]))
+  return redis.call('ZRANGEBYSCORE', set, '(' .. ARGV[1], '+inf', 'WITHSCORES', 'LIMIT', 0, LIMIT)
 end
 local here, gone = above(LOG), above(GONE)
-local out, i, j = {}, 1, 1
-while #out < 3 * tonumber(ARGV[2]) and (here[i] or gone[j]) do
+local out, names, places, i, j = {}, {}, {}, 1, 1
+
+local function fetch()
+  if #names == 0 then return end
+  for place, body in ipairs(redis.call('MGET', unpack(names))) do out[places[place]] = body end
+  names, places = {}, {}
+end
+
+for n = 1, LIMIT do
   if here[i] and (not gone[j] or tonumber(here[i + 1]) < tonumber(gone[j + 1])) then
-    out[#out + 1], out[#out + 2] = here[i], here[i + 1]
-    out[#out + 1] = redis.call('GET', ENTRIES .. here[i])
+    out[2 * n - 1], out[2 * n] = here[i + 1] .. ':' .. here[i], false
+    names[#names + 1], places[#places + 1] = ENTRIES .. here[i], 2 * n
+    if #names == CHUNK then fetch() end
     i = i + 2
-  else
-    out[#out + 1], out[#out + 2] = gone[j], gone[j + 1]
-    out[#out + 1] = false
+  elseif gone[j] then
+    out[2 * n - 1], out[2 * n] = gone[j + 1] .. ':' .. gone[j], false
     j = j + 2
+  else
+    break
   end
 end
+fetch()
 return out
 """

@@ -14,7 +14,7 @@ from redis.cluster import RedisCluster
 from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
-from memory_storer_redis import RedisServerOptions
+from memory_storer_redis import RedisOptions
 from memory_storer_redis.failures import translated
 
 _BACKOFF_BASE_S, _BACKOFF_CAP_S = 0.1, 1.5
@@ -40,7 +40,7 @@ class Server:
     that a restart of the server costs a delay. What still fails becomes `StorageUnavailableError`.
     """
 
-    def __init__(self, options: RedisServerOptions) -> None:
+    def __init__(self, options: RedisOptions) -> None:
         self._options = options
         self._client: Any = None
         self._pid = 0
@@ -188,7 +188,7 @@ def _without_credentials(url: str) -> tuple[str, dict[str, str]]:
     return plain, {name: unquote(value) for name, value in found.items() if value}
 
 
-_shared: dict[RedisServerOptions, tuple[Server, int]] = {}
+_shared: dict[RedisOptions, tuple[Server, int]] = {}
 _shared_lock = RLock()
 
 
@@ -205,7 +205,7 @@ class _SharedServer(Server):
         super().close()
 
 
-def shared_server(options: RedisServerOptions) -> Server:
+def shared_server(options: RedisOptions) -> Server:
     """Return the server for these options, the same one for everybody in this process; each user closes it once."""
     with _shared_lock:
         server, users = _shared.get(options) or (_SharedServer(options), 0)

@@ -205,8 +205,13 @@ def test_a_full_server_refuses_and_keeps_what_was_there(
     server = own_redis("--maxmemory", "3mb")
     storer = make_redis(server.url)
     storer.put(entry("a", "as it was"))
+
+    def fill() -> None:
+        for number in range(100):
+            storer.put(entry(f"k{number}", "x" * 100_000))
+
     with pytest.raises(StorageUnavailableError, match="is full"):
-        storer.put_many(entry(f"k{number}", "x" * 100_000) for number in range(100))
+        fill()
     with pytest.raises(StorageUnavailableError, match="is full"):
         storer.put(entry("a", "y" * 100_000))
     assert storer.get(entry("a").id) == entry("a", "as it was")
