@@ -11,7 +11,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -154,12 +154,13 @@ def main() -> int:
     options = parser.parse_args()
     count, times = (1_000, 30) if options.quick else (10_000, 300)
     rows: list[Row] = []
-    for measure in (
+    measures: list[Callable[[], list[Row]]] = [
         lambda: bench_reopen(count, 3 if options.quick else 7),
         lambda: [bench_append(times, 100)],
         lambda: [bench_append(times, count)],
         lambda: [bench_transcript(times)],
-    ):
+    ]
+    for measure in measures:
         for row in measure():
             rows.append(row)
             mark = "ok  " if row.holds else "FAIL"

@@ -62,7 +62,6 @@ class ProviderContext:
             hooks=Hooks(self.registry, filters),
         )
 
-
     def searcher(self, scopes: Sequence[ScopePlace]) -> MemorySearcher:
         """Build the configured searcher alone, for something else than memories that lies in `scopes`.
 

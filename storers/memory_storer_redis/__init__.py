@@ -71,7 +71,10 @@ class RedisOptions(Options):
 
 
 class RedisStorerOptions(RedisOptions):
-    """`[storers.redis]`: `tombstones` is how many removals of one user a follower may miss before it has to start over."""
+    """`[storers.redis]`.
+
+    `tombstones` is how many removals of one user a follower may miss before it has to read that user anew.
+    """
 
     tombstones: int = Field(default=10_000, ge=1)
 

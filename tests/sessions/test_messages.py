@@ -126,7 +126,7 @@ class TestHelpers:
 
 
 def call(*ids: str, name: str = "x") -> Message:
-    return assistant_message("", [ToolCallPart(id, name) for id in ids])  # noqa: A001 - the field's word
+    return assistant_message("", [ToolCallPart(id, name) for id in ids])
 
 
 def result(id: str, name: str = "x") -> Message:
