@@ -16,6 +16,8 @@ from memory_core.sessions.messages import Message, OtherPart, message_to_json
 from memory_core.sessions.pairs import safe_boundary
 
 SNAPSHOT_VERSION = 1
+DEFAULT_WINDOW = 8
+"""How many messages of its session a new prompt carries."""
 SYSTEM_PROMPT = "system-prompt"
 """The `OtherPart.kind` of a system prompt inside a user's message; sessions leave such parts out."""
 INSTRUCTIONS = "instructions"
@@ -112,7 +114,7 @@ class AgentSession(ABC):
         """Release files and connections; closing twice is harmless."""
         return
 
-    def latest(self, window: int) -> list[Message]:
+    def latest(self, window: int = DEFAULT_WINDOW) -> list[Message]:
         """Return the last `window` messages, and the few before them that a tool pair across the border needs.
 
         Raises:
