@@ -25,7 +25,9 @@ async def ask(model: ChatModel | None, system: str, user: str, max_output_tokens
     except TimeoutError as error:
         raise ModelFailedError(f"the model took longer than {timeout_s:g} s") from error
     except Exception as error:
-        raise ModelFailedError(f"the model raised {type(error).__name__}: {' '.join(str(error).split())[:300]}") from error
+        raise ModelFailedError(
+            f"the model raised {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        ) from error
     if not isinstance(reply, ModelReply) or not isinstance(reply.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ModelFailedError(f"the model gave {type(reply).__name__}, not a ModelReply with text")
     return reply

@@ -28,13 +28,15 @@ class Backup:
     undone: bool = False
 
 
-def save_backup(places: Places, data: bytes | None, mark: Watermark | None, now: datetime, *, undone: bool = False) -> Path:
+def save_backup(
+    places: Places, data: bytes | None, mark: Watermark | None, now: datetime, *, undone: bool = False
+) -> Path:
     """Write a backup durably, drop the oldest beyond the limit, and return the path of the copy, or of its note.
 
     Raises:
         StorageUnavailableError: It could not be written.
     """
-    digest = (content_hash(data) or "absent")[:8] if data is not None else "absent"
+    digest = (content_hash(data) or "absent")[:8]  # "absent" has six letters and stays whole
     stem = f"MEMORY-{now.astimezone(UTC):%Y%m%dT%H%M%S%f}Z-{digest}"
     note = {"mark": mark.fields() if mark is not None else None, "undone": undone}
     copy = places.backups / f"{stem}.md"

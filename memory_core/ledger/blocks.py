@@ -71,7 +71,9 @@ def entries(text: str) -> list[Entry]:
             continue
         indented = line[0] in " \t"
         is_heading = _HEADING.match(line) is not None
-        is_new = is_heading or heading or not start or (not indented and (after_blank or _BULLET.match(line) is not None))
+        is_new = (
+            is_heading or heading or not start or (not indented and (after_blank or _BULLET.match(line) is not None))
+        )
         if is_new:
             close()
             start, heading = number, is_heading

@@ -164,4 +164,6 @@ def _seconds(name: str, value: object) -> timedelta:
 
 def _prompt(name: str, value: object) -> None:
     if value is not None and (not isinstance(value, str) or not value.strip()):
-        raise ConfigError(f"{name} is {'blank' if isinstance(value, str) else repr(value)}; give text, or None for ours.")
+        raise ConfigError(
+            f"{name} is {'blank' if isinstance(value, str) else repr(value)}; give text, or None for ours."
+        )

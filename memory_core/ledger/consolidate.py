@@ -17,8 +17,8 @@ from memory_core.ledger.backups import save_backup
 from memory_core.ledger.disk import BusyError, Places, content_hash, decode, locked, read_bytes
 from memory_core.ledger.disk import replace as replace_file
 from memory_core.ledger.fencing import fence
-from memory_core.ledger.flush import Job
-from memory_core.ledger.results import ConsolidationResult
+from memory_core.ledger.job import Job
+from memory_core.ledger.results import ConsolidationResult, ConsolidationStatus
 from memory_core.ledger.state import Watermark, load_watermark, save_watermark
 from memory_core.ledger.validate import validate
 from memory_core.text import estimate_tokens
@@ -58,50 +58,36 @@ class ConflictError(MemoryCoreError):
 
 async def consolidate(job: Job, *, allow_shrink: bool = False) -> ConsolidationResult:
     """Merge what is new into `MEMORY.md`; see `Ledger.consolidate`."""
-    now = job.clock.now()
-    lock = locked(job.places, _LOCK, timeout_s=0)
     try:
-        await asyncio.to_thread(lock.__enter__)
+        with locked(job.places, _LOCK, timeout_s=0):
+            result = await _round(job, allow_shrink=allow_shrink)
     except BusyError:
         return ConsolidationResult("busy")
-    except StorerError as error:
-        return await _ended(job, ConsolidationResult("failed", error=str(error)))
-    try:
-        result = await _round(job, allow_shrink=allow_shrink)
     except ConflictError as error:
         result = ConsolidationResult("conflict", error=str(error))
     except (ModelFailedError, StorerError) as error:
         result = ConsolidationResult("failed", error=str(error))
-    finally:
-        lock.__exit__(None, None, None)
-    del now
-    return await _ended(job, result)
-
-
-async def _ended(job: Job, result: ConsolidationResult) -> ConsolidationResult:
-    if result.status == "failed":
-        log.warning("A consolidation failed: %s", result.error)
+    if result.error:
+        log.warning("Consolidation, %s: %s", result.status, result.error)
     await asyncio.to_thread(job.state.record, "consolidation", job.clock.now(), result.status, result.error)
     return result
 
 
 async def _round(job: Job, *, allow_shrink: bool) -> ConsolidationResult:
     snapshot = await asyncio.to_thread(take_snapshot, job.places)
-    troubles = list(snapshot.skipped)
     merged: list[str] = []
     backup: Path | None = None
-    written = False
     state = snapshot
     for batch in batches(snapshot.changed):
         text = await _merge(job, state.old, batch, allow_shrink=allow_shrink)
-        state, path = await asyncio.to_thread(_commit, job, state, batch, text)
+        # One backup a round: what stood there before the first batch is what an undo brings back.
+        state, path = await asyncio.to_thread(_commit, job, state, batch, text, keep=backup is None)
         backup = backup or path
-        written = written or path is not None
         merged.extend(source.name for source in batch)
-    if troubles:
-        return ConsolidationResult("failed", tuple(merged), backup, "; ".join(troubles), snapshot.rebuilt)
-    status = "written" if written else "unchanged" if merged else "nothing"
-    return ConsolidationResult(status, tuple(merged), backup, rebuilt=snapshot.rebuilt)
+    status: ConsolidationStatus = "written" if backup else "unchanged" if merged else "nothing"
+    if snapshot.skipped and not merged:
+        status = "failed"
+    return ConsolidationResult(status, tuple(merged), backup, "; ".join(snapshot.skipped), snapshot.rebuilt)
 
 
 def take_snapshot(places: Places) -> Snapshot:
@@ -118,9 +104,8 @@ def take_snapshot(places: Places) -> Snapshot:
         mark = load_watermark(places)
         rebuilt = memory is None and mark is not None and mark.memory is not None
         covered = {} if rebuilt or mark is None else mark.files
-        changed: list[Source] = []
         skipped: list[str] = []
-        seen: dict[str, str] = {}
+        found: dict[str, list[tuple[str, str]]] = {}
         for path in places.ledgers(archived=True):
             try:
                 data = read_bytes(places, path)
@@ -128,13 +113,13 @@ def take_snapshot(places: Places) -> Snapshot:
             except StorerError as error:
                 skipped.append(str(error))
                 continue
-            digest = content_hash(data) or ""
-            if not text.strip() or covered.get(path.name) == digest:
-                continue
-            if path.name in seen:  # in the archive and beside it: both are read
-                digest = f"{seen[path.name]}+{digest}"
-            seen[path.name] = digest
-            changed.append(Source(path.name, text, digest))
+            if text.strip():
+                found.setdefault(path.name, []).append((text, content_hash(data) or ""))
+    changed: list[Source] = []
+    for name, parts in found.items():  # a day may stand in the archive and beside it
+        digest = "+".join(digest for _, digest in parts)
+        if covered.get(name) != digest:
+            changed.append(Source(name, "\n".join(text for text, _ in parts), digest))
     return Snapshot(memory, old, mark, tuple(changed), rebuilt, tuple(skipped))
 
 
@@ -183,29 +168,30 @@ def _advice(failure: str, limit: int) -> str:
     )
 
 
-def _commit(job: Job, state: Snapshot, batch: Sequence[Source], text: str) -> tuple[Snapshot, Path | None]:
+def _commit(
+    job: Job, state: Snapshot, batch: Sequence[Source], text: str, *, keep: bool
+) -> tuple[Snapshot, Path | None]:
     """Write `MEMORY.md` and move the watermark over `batch`; return the state for the next batch and the backup."""
     places, now = job.places, job.clock.now()
     data = text.encode()
     with locked(places):
         _unchanged(places, state.memory)
-        covered = dict(state.mark.files) if state.mark is not None and not _lost(state) else {}
+        # In a rebuild the old watermark says nothing any more; from the second batch on it is a new one.
+        covered = dict(state.mark.files) if state.mark is not None and not state.rebuilt else {}
         covered.update({source.name: source.digest for source in batch})
-        mark = Watermark(covered, content_hash(data), now.isoformat())
         backup = None
-        if state.memory is None or data != state.memory:
-            backup = save_backup(places, state.memory, state.mark, now)
+        if data != state.memory:
+            if keep:
+                backup = save_backup(places, state.memory, state.mark, now)
             _unchanged(places, state.memory)
             replace_file(places, places.memory_md, data)
+        mark = Watermark(covered, content_hash(data), now.isoformat())
         save_watermark(places, mark)
     return replace(state, memory=data, old=text, mark=mark, rebuilt=False), backup
 
 
-def _lost(state: Snapshot) -> bool:
-    """Whether this is the first batch of a rebuild, so that the old watermark says nothing any more."""
-    return state.rebuilt
-
-
 def _unchanged(places: Places, expected: bytes | None) -> None:
     if content_hash(read_bytes(places, places.memory_md)) != content_hash(expected):
-        raise ConflictError("MEMORY.md was edited while the model was merging; the edit stays, the next round merges it")
+        raise ConflictError(
+            "MEMORY.md was edited while the model was merging; the edit stays, the next round merges it"
+        )

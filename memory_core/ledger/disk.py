@@ -121,7 +121,9 @@ def read_bytes(places: Places, path: Path) -> bytes | None:
             if not stat.S_ISREG(state.st_mode):
                 raise StorageUnavailableError(f"{path} is no regular file.")
             if state.st_size > MAX_FILE_BYTES:
-                raise CorruptEntryError(f"{path} has {state.st_size >> 20} MB; at most {MAX_FILE_BYTES >> 20} are read.")
+                raise CorruptEntryError(
+                    f"{path} has {state.st_size >> 20} MB; at most {MAX_FILE_BYTES >> 20} are read."
+                )
             return file.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         return None
@@ -183,7 +185,9 @@ def locked(places: Places, name: str = ".lock", timeout_s: float = LOCK_TIMEOUT_
     try:
         lock.acquire()
     except Timeout as error:
-        raise BusyError(f"{path} is held by another process for longer than {timeout_s:g} s; try again later.") from error
+        raise BusyError(
+            f"{path} is held by another process for longer than {timeout_s:g} s; try again later."
+        ) from error
     except OSError as error:
         raise unavailable("locked", path, error) from error
     try:
@@ -196,8 +200,10 @@ class BusyError(StorageUnavailableError):
     """Another process holds the lock."""
 
 
-def append(places: Places, path: Path, text: str, *, first_line: str = "") -> None:
-    """Append `text` durably, after a blank line; a new file begins with `first_line`. Call it under the lock.
+def append(places: Places, path: Path, text: str, *, first_line: str = "", tight: bool = False) -> None:
+    """Append `text` durably, after a blank line (`tight`: on the next line); a new file begins with `first_line`.
+
+    Call it under the lock.
 
     A write that fails in the middle is taken back. When an editor replaced the file meanwhile, it is appended again
     to the file that is there now.
@@ -208,7 +214,7 @@ def append(places: Places, path: Path, text: str, *, first_line: str = "") -> No
     make_folder(places, path.parent)
     for _ in range(_APPEND_TRIES):
         try:
-            if _append_once(places.checked(path), text, first_line):
+            if _append_once(places.checked(path), text, first_line, tight=tight):
                 return
         except OSError as error:
             if isinstance(error, StorageUnavailableError):
@@ -217,7 +223,7 @@ def append(places: Places, path: Path, text: str, *, first_line: str = "") -> No
     raise StorageUnavailableError(f"{path} is being replaced again and again by another program; nothing was written.")
 
 
-def _append_once(path: Path, text: str, first_line: str) -> bool:
+def _append_once(path: Path, text: str, first_line: str, *, tight: bool) -> bool:
     with path.open("ab+", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 4))
@@ -226,7 +232,8 @@ def _append_once(path: Path, text: str, first_line: str) -> bool:
         blank = tail.replace(b"\r", b"")
         lead = f"{first_line}\n\n" if not size and first_line else ""
         if size:
-            lead = "" if blank.endswith(b"\n\n") else "\n" if blank.endswith(b"\n") else "\n\n"
+            missing = (1 if tight else 2) - (len(blank) - len(blank.rstrip(b"\n")))
+            lead = "\n" * max(0, missing)
         data = (lead + text).replace("\n", newline).encode()
         file.seek(0, os.SEEK_END)
         try:

@@ -3,21 +3,18 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from memory_core.contracts import ChatModel, Clock
 from memory_core.errors import MemoryCoreError, StorerError
 from memory_core.ledger.asking import ModelFailedError, ask
 from memory_core.ledger.blocks import block_hashes, entries, format_block
-from memory_core.ledger.config import MemoryConfig
 from memory_core.ledger.disk import Places, append, locked, read_text
 from memory_core.ledger.fencing import fence
+from memory_core.ledger.job import Job
 from memory_core.ledger.render import chunks, language_hint, render, script_of, user_texts
 from memory_core.ledger.replies import Extracted, extract
 from memory_core.ledger.results import FlushReason, FlushResult
-from memory_core.ledger.state import LedgerState
 from memory_core.sessions.messages import Message
 from memory_core.text import estimate_tokens
 
@@ -28,24 +25,6 @@ CONTEXT_TOKENS = 8_000
 """How much of `MEMORY.md`, and how much of today's ledger, a flush is shown."""
 
 _CONTEXT_NOTE = "(The rest is left out here.)"
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What flush and consolidation need to know about their ledger."""
-
-    places: Places
-    model: ChatModel | None
-    config: MemoryConfig
-    clock: Clock
-    zone: tzinfo | None
-    locale: str
-    timeout_s: float
-    state: LedgerState
-
-    def local_now(self) -> datetime:
-        """Return the present moment in the ledger's time zone; it decides which day is today."""
-        return self.clock.now().astimezone(self.zone)
 
 
 async def flush(job: Job, messages: Iterable[Message], isolation_key: str, reason: FlushReason) -> FlushResult:
@@ -113,7 +92,9 @@ async def _ask(job: Job, conversation: str, said: str, moment: datetime) -> Extr
     if found.facts and script not in (None, "latin") and script_of("\n".join(found.facts)) == "latin":
         # Facts in another language are still facts: ask once more, and keep the first answer if that does not help.
         try:
-            again = extract(await ask(job.model, system, f"{user}\n\n{language_hint(said)}", MAX_OUTPUT_TOKENS, job.timeout_s))
+            again = extract(
+                await ask(job.model, system, f"{user}\n\n{language_hint(said)}", MAX_OUTPUT_TOKENS, job.timeout_s)
+            )
         except ModelFailedError:
             again = Extracted()
         if again.facts and script_of("\n".join(again.facts)) == script:
@@ -177,17 +158,22 @@ def write_block(places: Places, facts: Sequence[str], moment: datetime, label: s
         StorageUnavailableError: It could not be written; nothing of it is there.
         CorruptEntryError: The day's file is not UTF-8.
     """
+    with locked(places):
+        return append_block(places, facts, moment, label)
+
+
+def append_block(places: Places, facts: Sequence[str], moment: datetime, label: str = "") -> Path | None:
+    """Do what `write_block` does, for a caller that holds the lock. A labelled block is written in any case."""
     block = format_block(facts, moment, label)
     path = places.daily(moment.date())
-    with locked(places):
-        text = read_text(places, path) or ""
-        if not label:
-            known = block_hashes(text)
-            try:
-                known |= block_hashes(read_text(places, places.daily(moment.date() - timedelta(days=1))) or "")
-            except StorerError as error:
-                log.warning("A flush cannot compare with the day before: %s", error)
-            if block_hashes(block) <= known:
-                return None
-        append(places, path, block, first_line=f"# {moment:%Y-%m-%d}")
+    text = read_text(places, path) or ""
+    if not label:
+        known = block_hashes(text)
+        try:
+            known |= block_hashes(read_text(places, places.daily(moment.date() - timedelta(days=1))) or "")
+        except StorerError as error:
+            log.warning("A flush cannot compare with the day before: %s", error)
+        if block_hashes(block) <= known:
+            return None
+    append(places, path, block, first_line=f"# {moment:%Y-%m-%d}")
     return path

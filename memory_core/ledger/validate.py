@@ -61,7 +61,8 @@ def validate(reply: ModelReply, old: str, sources: str, max_tokens: int, *, allo
     before = estimate_tokens(old.strip())
     if not allow_shrink and SHRINK_FROM_TOKENS <= before <= max_tokens and size < before * SHRINK_LIMIT:
         return Verdict(
-            failure=f"the reply keeps about {size} of {before} tokens of MEMORY.md, which looks like a loss", repairable=True
+            failure=f"the reply keeps about {size} of {before} tokens of MEMORY.md, which looks like a loss",
+            repairable=True,
         )
     if _translated(text, f"{old}\n{sources}"):
         return Verdict(failure="the reply is in another language than the memory", repairable=True)
