@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 from uuid import uuid4
 
 from memory_core.errors import CorruptEntryError
@@ -195,7 +195,7 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 def _mapping(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise TypeError(f"{name!r} is not an object")
-    return value  # pyright: ignore[reportUnknownVariableType] - JSON objects have text keys
+    return cast("dict[str, Any]", value)
 
 
 def _one_of(value: Any, known: frozenset[str], name: str) -> Any:
