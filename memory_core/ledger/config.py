@@ -11,6 +11,52 @@ CHARS_PER_TOKEN = 4
 """How many characters the consolidation prompt allows for each token of its limit."""
 
 
+def check_template(template: str) -> str:
+    """Return `template` unchanged when it holds exactly two `%d` and no other percent sign.
+
+    Raises:
+        ConfigError: It does not; the sentence says what was found.
+
+    """
+    found = template.count("%")
+    if found != 2 or template.count("%d") != 2:
+        raise ConfigError(
+            f"consolidation_prompt holds {template.count('%d')} times %d and {found} percent signs in all; it must "
+            "hold exactly two %d (the limit in tokens, then in characters) and no other %. Write 'percent' in words."
+        )
+    return template
+
+
+def _positive(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name} is {value!r}; it must be a whole number of at least 1.")
+
+
+def _duration(name: str, value: object) -> None:
+    if not isinstance(value, timedelta):
+        raise ConfigError(f"{name} is {value!r}; it must be a timedelta such as timedelta(minutes=10).")
+    if value < timedelta(0):
+        raise ConfigError(f"{name} is {value}; it must not be negative (0 means: no gap).")
+
+
+def _seconds(name: str, value: object) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{name} is {value!r}; it must be a number of seconds.")
+    try:
+        return timedelta(seconds=value)
+    except (OverflowError, ValueError) as error:
+        raise ConfigError(f"{name} is {value!r} seconds, which is no usable duration.") from error
+
+
+def _prompt(name: str, value: object) -> None:
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise ConfigError(
+            f"{name} is {'blank' if isinstance(value, str) else repr(value)}; give text, or None for ours."
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class FlushTrigger:
     """When the flush at the end of each call runs. Flushes before a compaction and in overflow recovery always do.
@@ -44,6 +90,7 @@ class FlushTrigger:
 
         Raises:
             ConfigError: The gap is negative or no timedelta.
+
         """
         _duration("flush_trigger", gap)
         return cls("throttled", gap) if gap else cls("always")
@@ -66,6 +113,7 @@ class MemoryConfig:
 
     Raises:
         ConfigError: A value is outside what is allowed; the sentence says what is.
+
     """
 
     model: Any = None
@@ -108,6 +156,7 @@ class MemoryConfig:
 
         Raises:
             ConfigError: A name is unknown or a value is not allowed.
+
         """
         known = [field.name for field in fields(cls)]
         unknown = [name for name in values if name not in known]
@@ -117,53 +166,8 @@ class MemoryConfig:
         if "consolidation_min_gap" in ready:
             ready["consolidation_min_gap"] = _seconds("consolidation_min_gap", ready["consolidation_min_gap"])
         trigger = ready.get("flush_trigger")
-        if isinstance(trigger, str) and trigger in ("always", "never"):
-            ready["flush_trigger"] = FlushTrigger(trigger)  # pyright: ignore[reportArgumentType] - narrowed by `in`
+        if trigger in ("always", "never"):
+            ready["flush_trigger"] = FlushTrigger.always() if trigger == "always" else FlushTrigger.never()
         elif trigger is not None and not isinstance(trigger, FlushTrigger):
             ready["flush_trigger"] = FlushTrigger.throttled(_seconds("flush_trigger", trigger))
         return cls(**ready)
-
-
-def check_template(template: str) -> str:
-    """Return `template` unchanged when it holds exactly two `%d` and no other percent sign.
-
-    Raises:
-        ConfigError: It does not; the sentence says what was found.
-    """
-    found = template.count("%")
-    if found != 2 or template.count("%d") != 2:
-        raise ConfigError(
-            f"consolidation_prompt holds {template.count('%d')} times %d and {found} percent signs in all; it must hold "
-            "exactly two %d (the limit in tokens, then in characters) and no other %. Write 'percent' in words."
-        )
-    return template
-
-
-def _positive(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"{name} is {value!r}; it must be a whole number of at least 1.")
-
-
-def _duration(name: str, value: object) -> None:
-    if not isinstance(value, timedelta):
-        raise ConfigError(f"{name} is {value!r}; it must be a timedelta such as timedelta(minutes=10).")
-    if value < timedelta(0):
-        raise ConfigError(f"{name} is {value}; it must not be negative (0 means: no gap).")
-
-
-def _seconds(name: str, value: object) -> timedelta:
-    if isinstance(value, timedelta):
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"{name} is {value!r}; it must be a number of seconds.")
-    try:
-        return timedelta(seconds=value)
-    except (OverflowError, ValueError) as error:
-        raise ConfigError(f"{name} is {value!r} seconds, which is no usable duration.") from error
-
-
-def _prompt(name: str, value: object) -> None:
-    if value is not None and (not isinstance(value, str) or not value.strip()):
-        raise ConfigError(
-            f"{name} is {'blank' if isinstance(value, str) else repr(value)}; give text, or None for ours."
-        )

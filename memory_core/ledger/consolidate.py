@@ -97,6 +97,7 @@ def take_snapshot(places: Places) -> Snapshot:
 
     Raises:
         StorageUnavailableError, CorruptEntryError: `MEMORY.md` cannot be read: it must not be replaced then.
+
     """
     with locked(places):
         memory = read_bytes(places, places.memory_md)
@@ -163,8 +164,8 @@ async def _merge(job: Job, old: str, batch: Sequence[Source], *, allow_shrink: b
 
 def _advice(failure: str, limit: int) -> str:
     return (
-        f"That answer was not taken: {failure}. Answer with the complete MEMORY.md again, at most {limit} tokens: keep all "
-        "that still holds, in the language in which it stands, as a Markdown list under headings."
+        f"That answer was not taken: {failure}. Answer with the complete MEMORY.md again, at most {limit} tokens: "
+        "keep all that still holds, in the language in which it stands, as a Markdown list under headings."
     )
 
 

@@ -64,6 +64,7 @@ class Places:
 
         Raises:
             StorageUnavailableError: It leads out of it.
+
         """
         try:
             inside = path.resolve().is_relative_to(self.workspace.resolve())
@@ -114,6 +115,7 @@ def read_bytes(places: Places, path: Path) -> bytes | None:
     Raises:
         StorageUnavailableError: It cannot be read, is no regular file, or lies outside the workspace.
         CorruptEntryError: It is larger than 16 MB.
+
     """
     try:
         with places.checked(path).open("rb") as file:
@@ -138,6 +140,7 @@ def decode(data: bytes, path: Path) -> str:
 
     Raises:
         CorruptEntryError: It is not UTF-8; the message says where.
+
     """
     try:
         return data.decode("utf-8-sig")
@@ -153,6 +156,7 @@ def read_text(places: Places, path: Path) -> str | None:
 
     Raises:
         StorageUnavailableError, CorruptEntryError: As `read_bytes` and `decode`.
+
     """
     data = read_bytes(places, path)
     return None if data is None else decode(data, path)
@@ -163,6 +167,7 @@ def make_folder(places: Places, folder: Path) -> None:
 
     Raises:
         StorageUnavailableError: It cannot be created.
+
     """
     try:
         places.checked(folder).mkdir(parents=True, exist_ok=True)
@@ -178,6 +183,7 @@ def locked(places: Places, name: str = ".lock", timeout_s: float = LOCK_TIMEOUT_
 
     Raises:
         StorageUnavailableError: Another one held it for longer than `timeout_s`, or it cannot be created.
+
     """
     make_folder(places, places.folder)
     path = places.checked(places.folder / name)
@@ -210,6 +216,7 @@ def append(places: Places, path: Path, text: str, *, first_line: str = "", tight
 
     Raises:
         StorageUnavailableError: It could not be written; nothing of it is there.
+
     """
     make_folder(places, path.parent)
     for _ in range(_APPEND_TRIES):
@@ -259,6 +266,7 @@ def replace(places: Places, path: Path, data: bytes) -> None:
 
     Raises:
         StorageUnavailableError: It could not be written; the file is as it was.
+
     """
     make_folder(places, path.parent)
     temporary = None
@@ -271,7 +279,7 @@ def replace(places: Places, path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         with contextlib.suppress(FileNotFoundError):
             Path(temporary).chmod(stat.S_IMODE(target.stat().st_mode))
-        os.replace(temporary, target)  # noqa: PTH105 - a str and a Path; the rename is the point where it counts
+        os.replace(temporary, target)
         temporary = None
         sync_folder(target.parent)
     except OSError as error:

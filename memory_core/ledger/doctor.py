@@ -7,7 +7,7 @@ from memory_core.ledger.job import Job
 from memory_core.text import estimate_tokens
 
 _ADVICE = {
-    "flush": "The conversation is not lost: the next flush sees it again. Check the model and the workspace's permissions.",
+    "flush": "The next flush sees the conversation again. Check the model, and the workspace's permissions.",
     "consolidation": "MEMORY.md is as it was. Check the model, then run `memory-core ledger consolidate`.",
     "maintenance": "Each step is tried again in the next round, or now with `memory-core ledger maintain`.",
 }

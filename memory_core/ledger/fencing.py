@@ -10,7 +10,10 @@ import re
 MEMORY_TAG = "memory_context"
 TAGS = (MEMORY_TAG, "memory_md", "ledger_file", "todays_ledger", "conversation", "rejected_answer")
 
-_INVISIBLE = r"[\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*"
+_INVISIBLE = (
+    r"[\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    r"\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*"
+)
 _FULL = str.maketrans({chr(c): f"[{chr(c)}{chr(c + 0xFEE0)}]" for c in range(ord("_"), ord("z") + 1)})
 
 

@@ -63,6 +63,7 @@ class LedgerIndex:
         build: Makes the searcher, at the first search.
         clock: Where the time comes from.
         zone: Decides which moment the day of a daily file is; None is the system's zone.
+
     """
 
     def __init__(self, places: Places, build: Callable[[], MemorySearcher], clock: Clock, zone: tzinfo | None) -> None:
@@ -81,6 +82,7 @@ class LedgerIndex:
         Raises:
             StorageUnavailableError: The folder cannot be listed.
             SearcherError: The index failed.
+
         """
         limit = min(limit, MAX_HITS)
         if limit < 1 or not text.strip():
@@ -187,9 +189,9 @@ class LedgerIndex:
             self._unreadable.pop(name, None)
             entries = self._entries(name, text, stamp[0], known.entries if known is not None else {})
             if known is not None:
-                removals.extend(id for id in known.entries if id not in entries)
+                removals.extend(key for key in known.entries if key not in entries)
             upserts.extend(
-                entry for id, entry in entries.items() if known is None or known.entries.get(id) is not entry
+                entry for key, entry in entries.items() if known is None or known.entries.get(key) is not entry
             )
             self._files[name] = _File(stamp, now, digest, entries)
         return upserts, removals
@@ -207,13 +209,13 @@ class LedgerIndex:
         importance = MEMORY_IMPORTANCE if curated else LEDGER_IMPORTANCE
         found: dict[MemoryId, MemoryEntry] = {}
         for unit in units(clean_text(text)):
-            id = MemoryId(SCOPE, USER_ID, f"{name}#{unit.line}")
-            before = known.get(id)
+            key = MemoryId(SCOPE, USER_ID, f"{name}#{unit.line}")
+            before = known.get(key)
             if before is not None and before.content == unit.text:
-                found[id] = before
+                found[key] = before
             else:
-                found[id] = MemoryEntry(
-                    id=id, content=unit.text, importance=importance, created_at=at, updated_at=at, source="ledger"
+                found[key] = MemoryEntry(
+                    id=key, content=unit.text, importance=importance, created_at=at, updated_at=at, source="ledger"
                 )
         return found
 

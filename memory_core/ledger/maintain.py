@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
 
 from memory_core.errors import MemoryCoreError, StorerError
 from memory_core.ledger.blocks import ledger_date
@@ -13,11 +12,9 @@ from memory_core.ledger.consolidate import consolidate
 from memory_core.ledger.disk import append, decode, locked, make_folder, read_bytes, sync_folder, unavailable
 from memory_core.ledger.job import Job
 from memory_core.ledger.results import MaintenanceReport
+from memory_core.sessions.transcript import ENDING, TranscriptLog
 
 log = logging.getLogger(__name__)
-
-LOG_ENDING = ".log.jsonl"
-T = TypeVar("T")
 
 
 async def maintain(job: Job, *, force: bool = False) -> MaintenanceReport:
@@ -32,7 +29,7 @@ async def maintain(job: Job, *, force: bool = False) -> MaintenanceReport:
     if claim is None:
         return MaintenanceReport(ran=False)
     errors: list[str] = []
-    archived = await _step("archiving", errors, lambda: archive(job, errors), ())
+    archived = await _step("archiving", errors, lambda: archive(job, errors))
     consolidation = None
     try:
         consolidation = await consolidate(job)
@@ -41,7 +38,7 @@ async def maintain(job: Job, *, force: bool = False) -> MaintenanceReport:
     except Exception as error:
         errors.append(f"consolidation: {type(error).__name__}: {error}")
         log.exception("Maintenance: the consolidation failed")
-    pruned = await _step("pruning", errors, lambda: prune_logs(job, errors), ())
+    pruned = await _step("pruning", errors, lambda: prune_logs(job))
     report = MaintenanceReport(
         ran=True, archived=archived, consolidation=consolidation, pruned=pruned, errors=tuple(errors)
     )
@@ -49,13 +46,13 @@ async def maintain(job: Job, *, force: bool = False) -> MaintenanceReport:
     return report
 
 
-async def _step(name: str, errors: list[str], work: Callable[[], T], otherwise: T) -> T:
+async def _step(name: str, errors: list[str], work: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
     try:
         return await asyncio.to_thread(work)
-    except Exception as error:  # every step must have its turn, whatever the others do
+    except Exception as error:  # noqa: BLE001 - every step must have its turn, whatever the others do
         errors.append(f"{name}: {error}" if isinstance(error, MemoryCoreError) else f"{name}: {error!r}")
         log.warning("Maintenance, %s", errors[-1])
-        return otherwise
+        return ()
 
 
 def archive(job: Job, errors: list[str]) -> tuple[str, ...]:
@@ -94,21 +91,23 @@ def _move(job: Job, path: Path) -> None:
     path.unlink()
 
 
-def prune_logs(job: Job, errors: list[str]) -> tuple[str, ...]:
-    """Delete the transcripts (`*.log.jsonl`) that were not written for longer than their retention; return their names."""
-    oldest_kept = (job.clock.now() - timedelta(days=job.config.session_retention_days)).timestamp()
-    pruned: list[str] = []
+def prune_logs(job: Job) -> tuple[str, ...]:
+    """Delete the transcripts whose newest line is older than their retention; return their sessions' ids.
+
+    Files that were written since are not even opened: a round of maintenance costs nothing where nothing is old.
+
+    Raises:
+        StorageUnavailableError: The folder cannot be listed, or a transcript not be deleted.
+
+    """
+    now, days = job.clock.now(), job.config.session_retention_days
+    oldest_kept = (now - timedelta(days=days)).timestamp()
     try:
-        found = sorted(path for path in job.sessions.iterdir() if path.name.endswith(LOG_ENDING))
+        found = [path for path in job.sessions.iterdir() if path.name.endswith(ENDING)]
+        if all(path.lstat().st_mtime >= oldest_kept for path in found):
+            return ()
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise unavailable("listed", job.sessions, error) from error
-    for path in found:
-        try:
-            if path.is_file() and not path.is_symlink() and path.stat().st_mtime < oldest_kept:
-                path.unlink()
-                pruned.append(path.name)
-        except OSError as error:
-            errors.append(f"pruning {path.name}: {error}")
-    return tuple(pruned)
+    return tuple(TranscriptLog(job.sessions).prune(days, now=now))

@@ -48,6 +48,7 @@ class OpenAICompatibleModel:
         transport: An httpx transport, for proxies and tests.
 
     Redirects are not followed: a conversation goes to the named host or nowhere.
+
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class OpenAICompatibleModel:
         Raises:
             MissingExtraError: httpx is not installed.
             ModelUnavailableError: The endpoint cannot be reached, answers with an error status, or with no text.
+
         """
         try:
             import httpx
@@ -96,7 +98,8 @@ class OpenAICompatibleModel:
                 response = await client.post(url, json=body, headers=headers)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ModelUnavailableError(
-                f"The model at {self.base_url} cannot be reached: {type(error).__name__} {error}. Check the address and the network."
+                f"The model at {self.base_url} cannot be reached: {type(error).__name__} {error}. "
+                "Check the address and the network."
             ) from error
         if response.status_code != 200:
             raise ModelUnavailableError(
@@ -141,6 +144,7 @@ class PydanticAIModel:
 
         Raises:
             MissingExtraError: pydantic-ai, or the provider's own package, is not installed.
+
         """
         try:
             from pydantic_ai.direct import model_request
@@ -168,6 +172,7 @@ def as_chat_model(model: Any) -> ChatModel:
 
     Raises:
         ConfigError: It is none of them; the sentence says what is taken.
+
     """
     if isinstance(model, type):
         raise ConfigError(f"The model is the class {model.__name__}; give an instance of it.")

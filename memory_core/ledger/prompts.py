@@ -1,7 +1,7 @@
-"""The prompts of flush and consolidation, in English and Chinese.
+r"""The prompts of flush and consolidation, in English and Chinese.
 
 They are public so that you can append rules of your own:
-`MemoryConfig(flush_prompt=DEFAULT_FLUSH_PROMPT + "\\n- Never record names of customers.")`.
+`MemoryConfig(flush_prompt=DEFAULT_FLUSH_PROMPT + "\n- Never record names of customers.")`.
 """
 
 NO_REPLY = "NO_REPLY"
@@ -17,7 +17,8 @@ Leave out: small talk, one-off tool output, anything that the long-term memory o
 and passwords, keys or tokens.
 
 Rules:
-- Answer with a flat Markdown list, one fact a line, each starting with "- ". No heading, no introduction, no code fence.
+- Answer with a flat Markdown list, one fact a line, each starting with "- ". \
+No heading, no introduction, no code fence.
 - Each fact stands on its own: name who and what; write dates in full, never "today" or "he".
 - Write each fact in the language in which the user speaks. Keep names, code and technical terms as they are.
 - When something changed, say the new state and what it replaces.
@@ -43,7 +44,8 @@ You curate MEMORY.md, the long-term memory of an assistant. Merge the ledgers in
 with the complete new file.
 
 Rules:
-- Keep everything of the present MEMORY.md that still holds, also what a person wrote by hand. Add what is new and lasting.
+- Keep everything of the present MEMORY.md that still holds, also what a person wrote by hand. \
+Add what is new and lasting.
 - Where two statements contradict each other, the newer one wins; ledgers are dated, oldest first.
 - Merge what says the same. Drop what is out of date or of no further use. Most important first.
 - Group with "## " headings by topic; one fact a bullet, each starting with "- ".

@@ -38,6 +38,7 @@ def memory_path(places: Places, given: str) -> Path:
 
     Raises:
         PathRefusedError: Anything else: absolute, `..`, hidden, other folders, links that lead out of the memory.
+
     """
     allowed = (
         f"{given!r} is not a memory file. Give MEMORY.md, or a path such as memory/2026-06-02.md from a search hit."
@@ -67,6 +68,7 @@ def get_lines(places: Places, given: str, start_line: int | None, end_line: int 
     Raises:
         PathRefusedError: As `memory_path`, or the file is not there, or the lines are.
         StorageUnavailableError, CorruptEntryError: It cannot be read.
+
     """
     anchored = _WITH_LINE.fullmatch(given.strip())
     if anchored:
@@ -80,9 +82,8 @@ def get_lines(places: Places, given: str, start_line: int | None, end_line: int 
     start = 1 if start_line is None else start_line
     end = len(lines) if end_line is None else min(end_line, len(lines))
     if start < 1 or start > len(lines) or end < start:
-        raise PathRefusedError(
-            f"{given} has the lines 1 to {len(lines)}; {start} to {end if end_line is None else end_line} is not a part of them."
-        )
+        asked = f"{start} to {end if end_line is None else end_line}"
+        raise PathRefusedError(f"{given} has the lines 1 to {len(lines)}; {asked} is not a part of them.")
     shown: list[str] = []
     room = MAX_CHARS
     for line in lines[start - 1 : min(end, start - 1 + MAX_LINES)]:

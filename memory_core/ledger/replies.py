@@ -15,13 +15,15 @@ BAD_FINISH = frozenset(("content_filter", "error", "refusal", "safety"))
 _OPENING_FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*(?:markdown|md|text|txt|plaintext)?[ \t]*", re.IGNORECASE)
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _REFUSAL = re.compile(
-    r"\W*(?:i['’]?m sorry|i am sorry|sorry[,.! ]|i can(?:no|['’])t |i am (?:unable|not able)|i['’]m (?:unable|not able)|as an ai\b|"
-    r"i won['’]t |unfortunately, i|很?抱歉|对不起|不好意思，我|作为(?:一个|一名)?(?:ai|人工智能|语言模型)|我(?:无法|不能|没办法)(?:协助|帮助|完成|处理|提供|满足))",
+    r"\W*(?:i['’]?m sorry|i am sorry|sorry[,.! ]|i can(?:no|['’])t |i(?: am|['’]m) (?:unable|not able)|as an ai\b|"
+    r"i won['’]t |unfortunately, i|很?抱歉|对不起|不好意思，我|作为(?:一个|一名)?(?:ai|人工智能|语言模型)|"
+    r"我(?:无法|不能|没办法)(?:协助|帮助|完成|处理|提供|满足))",
     re.IGNORECASE,
 )
 _ERROR = re.compile(
-    r"\W*(?:(?:\w*error|exception|traceback|failed|failure)\s*[:(]|http(?:/\d\S*)? ?\d{3}|\d{3} (?:internal|bad|too many|service)|"
-    r"internal server error|rate limit|\w*[ _]?summari[sz]ation failed|错误[:：]|请求失败)",
+    r"\W*(?:(?:\w*error|exception|traceback|failed|failure)\s*[:(]|http(?:/\d\S*)? ?\d{3}|"
+    r"\d{3} (?:internal|bad|too many|service)|internal server error|rate limit|"
+    r"\w*[ _]?summari[sz]ation failed|错误[:：]|请求失败)",
     re.IGNORECASE,
 )
 

@@ -22,10 +22,11 @@ def searcher_builder(
     """
 
     def build() -> MemorySearcher:
-        from memory_core.loading import build_searcher
+        from memory_core.loading import ProviderContext
+        from memory_core.plugins.registry import get_registry
 
-        settings = loaded or load_settings(workspace)
-        place = ScopePlace(SCOPE, workspace / "memory")
-        return build_searcher(name, (place,), settings, registry, clock)
+        settings = loaded or load_settings(workspace, overrides={"searcher": name} if name else None)
+        context = ProviderContext(settings, registry or get_registry(), clock)
+        return context.searcher([ScopePlace(SCOPE, workspace / "memory")])
 
     return build

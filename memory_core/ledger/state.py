@@ -60,6 +60,7 @@ class LedgerState:
 
         Raises:
             StorageUnavailableError: The state cannot be written.
+
         """
         with locked(self._places):
             state = _load(self._places, self._path) or {}
@@ -170,6 +171,7 @@ def save_watermark(places: Places, mark: Watermark | None) -> None:
 
     Raises:
         StorageUnavailableError: It could not be written.
+
     """
     path = places.folder / ".consolidation_state"
     if mark is None:
