@@ -241,7 +241,7 @@ class UserIndex:
         rows = self._db.execute(
             "WITH found AS MATERIALIZED ("
             "SELECT rowid AS id, bm25(fts) AS score FROM fts WHERE fts MATCH ? ORDER BY score LIMIT ?) "
-            "SELECT round(score, 9), id, importance, updated, key, scope, expires FROM found JOIN docs ON rowid = id "
+            "SELECT score, id, importance, updated, key, scope, expires FROM found JOIN docs ON rowid = id "
             "ORDER BY score",
             (match, limit),
         ).fetchall()
@@ -251,7 +251,7 @@ class UserIndex:
 
     def _filtered(self, match: str, query: SearchQuery, limit: int) -> list[tuple[float, int, int, float, str, str]]:
         return self._db.execute(
-            "SELECT round(bm25(fts), 9) AS score, d.rowid, importance, updated, key, scope "
+            "SELECT bm25(fts) AS score, d.rowid, importance, updated, key, scope "
             "FROM fts JOIN docs d ON d.rowid = fts.rowid WHERE fts MATCH ?1 "
             "AND (expires IS NULL OR expires > ?2) AND (?3 IS NULL OR importance >= ?3) "
             "AND (?4 IS NULL OR scope IN (SELECT value FROM json_each(?4))) ORDER BY score LIMIT ?5",
