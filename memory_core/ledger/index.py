@@ -1,18 +1,22 @@
 """The search over `MEMORY.md` and `memory/*.md`: an index that follows the files before every search.
 
 Each bullet or line is an entry with the key `path#line`. Files are compared by their stat; one that was written within
-the last two seconds is read again, because a clock tick can hide an edit. What changed goes to the searcher as a step
-of a change feed; the cursor is a hash over all entries, so that a persistent index that is up to date is not rebuilt.
+the last two seconds is read again, because a clock tick can hide an edit. New, renamed and deleted files, and edits of
+`MEMORY.md`, of the last two daily files and of what changed lately, are seen by the next search; an edit in place of an
+older file at the latest one second later. What changed goes to the searcher as a step of a change feed; the cursor is a
+hash over all entries, so that a persistent index that is up to date is not built anew.
 """
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from hashlib import blake2b
 from pathlib import Path
 from threading import RLock
+from time import monotonic
+from typing import TypeAlias
 
 from memory_core.contracts import FEED_PAGE, Clock, MemorySearcher, Problem
 from memory_core.errors import StorerError
@@ -28,7 +32,14 @@ MAX_HITS = 30
 MEMORY_IMPORTANCE, LEDGER_IMPORTANCE = 6, 5
 """Decide between lines of one score: curated memory before raw ledger."""
 RACY_S = 2.0
-_FETCHED = 3 * MAX_HITS
+SCAN_GAP_S = 1.0
+"""An old file that is edited in place, without a new name in the folder, is noticed at the latest after this time."""
+RECENT_S = 600.0
+"""What was written within this time is looked at by every search."""
+_SPARE = 3
+
+Stamp: TypeAlias = tuple[int, int, int]
+"""A file's time of change in nanoseconds, its size and its inode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +60,7 @@ class LedgerHit:
 class _File:
     """What is known of one file: its stat, when it was read, and its entries."""
 
-    stamp: tuple[int, int, int]
+    stamp: Stamp
     read_at: float
     digest: bytes
     entries: dict[MemoryId, MemoryEntry]
@@ -72,9 +83,12 @@ class LedgerIndex:
         self._clock = clock
         self._zone = zone
         self._files: dict[str, _File] = {}
-        self._unreadable: dict[str, tuple[tuple[int, int, int], str]] = {}
+        self._unreadable: dict[str, tuple[Stamp, str]] = {}
         self._searcher: MemorySearcher | None = None
         self._lock = RLock()
+        self._listing: dict[str, Stamp] = {}
+        self._folder_stamp: Stamp | None = None
+        self._scanned_at = 0.0
 
     def search(self, text: str, limit: int = MAX_HITS) -> list[LedgerHit]:
         """Return the best lines for `text`, best first, at most 30; a line that stands in several places once.
@@ -88,19 +102,19 @@ class LedgerIndex:
         if limit < 1 or not text.strip():
             return []
         searcher = self.sync()
-        found = searcher.search(SearchQuery(USER_ID, text, _FETCHED, self._clock.now()))
-        seen: set[str] = set()
-        hits: list[LedgerHit] = []
-        for hit in found:
-            same = normalised(hit.entry.content)
-            if same in seen:
-                continue
-            seen.add(same)
-            path, _, line = hit.entry.id.key.rpartition("#")
-            hits.append(LedgerHit(path, int(line), hit.entry.content, hit.score, hit.entry.updated_at))
-            if len(hits) == limit:
-                break
-        return hits
+        now = self._clock.now()
+        hits: dict[str, LedgerHit] = {}
+        fetched = limit + _SPARE
+        while True:
+            found = searcher.search(SearchQuery(USER_ID, text, fetched, now))
+            for hit in found:
+                same = normalised(hit.entry.content)
+                if same not in hits:
+                    path, _, line = hit.entry.id.key.rpartition("#")
+                    hits[same] = LedgerHit(path, int(line), hit.entry.content, hit.score, hit.entry.updated_at)
+            if len(hits) >= limit or len(found) < fetched:
+                return list(hits.values())[:limit]
+            fetched *= 4  # many lines say the same
 
     def sync(self) -> MemorySearcher:
         """Bring the index up to the files and return the searcher."""
@@ -165,13 +179,14 @@ class LedgerIndex:
         for name in [name for name in self._files if name not in listed]:
             removals.extend(self._files.pop(name).entries)
         self._unreadable = {name: seen for name, seen in self._unreadable.items() if name in listed}
-        for name, (path, stamp) in listed.items():
+        for name, stamp in listed.items():
             known = self._files.get(name)
             if known is not None and known.stamp == stamp and known.read_at - stamp[0] / 1e9 > RACY_S:
                 continue
             if self._unreadable.get(name, (None, ""))[0] == stamp:
                 continue
             try:
+                path = self._places.workspace / name
                 data = read_bytes(self._places, path)
                 if data is None:
                     continue
@@ -214,40 +229,67 @@ class LedgerIndex:
             if before is not None and before.content == unit.text:
                 found[key] = before
             else:
-                found[key] = MemoryEntry(
-                    id=key, content=unit.text, importance=importance, created_at=at, updated_at=at, source="ledger"
+                # Not validated: the text comes from decoded UTF-8 and is not blank, and a year has 7,000 lines.
+                found[key] = MemoryEntry.model_construct(
+                    id=key,
+                    content=unit.text,
+                    importance=importance,
+                    created_at=at,
+                    updated_at=at,
+                    expires_at=None,
+                    source="ledger",
+                    metadata={},
                 )
         return found
 
-    def _listed(self) -> dict[str, tuple[Path, tuple[int, int, int]]]:
+    def _listed(self) -> dict[str, Stamp]:
         """Return the files by their shown name, with their stat."""
         places = self._places
-        found: dict[str, tuple[Path, tuple[int, int, int]]] = {}
-        try:
-            state = places.memory_md.stat()
-            found["MEMORY.md"] = (places.memory_md, (state.st_mtime_ns, state.st_size, state.st_ino))
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise unavailable("read", places.memory_md, error) from error
-        for name, stamp in _scan(places):
-            found[f"memory/{name}"] = (places.folder / name, stamp)
-        return found
+        folder = _stamp(places.folder)
+        if folder != self._folder_stamp or monotonic() - self._scanned_at > SCAN_GAP_S:
+            self._scanned_at, self._folder_stamp = monotonic(), folder
+            self._listing = _scan(places)
+        else:
+            now = self._clock.now()
+            recent = (now.timestamp() - RECENT_S) * 1e9
+            today = now.astimezone(self._zone).date()
+            daily = {f"memory/{today - timedelta(days=back)}.md" for back in (0, 1)}
+            for name in [name for name, stamp in self._listing.items() if stamp[0] > recent or name in daily]:
+                stamp = _stamp(places.workspace / name)
+                if stamp is None:
+                    del self._listing[name]
+                else:
+                    self._listing[name] = stamp
+        memory = _stamp(places.memory_md)
+        return self._listing if memory is None else {"MEMORY.md": memory, **self._listing}
 
 
-def _scan(places: Places) -> Sequence[tuple[str, tuple[int, int, int]]]:
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise unavailable("read", path, error) from error
+    return (state.st_mtime_ns, state.st_size, state.st_ino)
+
+
+def _scan(places: Places) -> dict[str, Stamp]:
     """List `memory/*.md`; the folder itself may not lead out of the workspace, single files are checked when read."""
     try:
         places.checked(places.folder)
         with os.scandir(places.folder) as listing:
-            found: list[tuple[str, tuple[int, int, int]]] = []
+            found: dict[str, Stamp] = {}
             for entry in listing:
                 if entry.name.endswith(".md") and not entry.name.startswith(".") and _storable(entry.name):
-                    state = entry.stat()
-                    found.append((entry.name, (state.st_mtime_ns, state.st_size, state.st_ino)))
+                    try:
+                        state = entry.stat()
+                    except OSError:  # a link to nothing, or deleted since
+                        continue
+                    found[f"memory/{entry.name}"] = (state.st_mtime_ns, state.st_size, state.st_ino)
             return found
     except FileNotFoundError:
-        return []
+        return {}
     except OSError as error:
         if isinstance(error, StorerError):
             raise

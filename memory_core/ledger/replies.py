@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from memory_core.contracts import ModelReply
 from memory_core.ledger.blocks import bullet_text, clean_text
 from memory_core.ledger.fencing import strip_own_blocks, strip_tag_lines
-from memory_core.ledger.prompts import NO_REPLY
+from memory_core.text import normalise
 
 MAX_FACTS = 100
 MAX_FACT_CHARS = 2_000
@@ -43,7 +43,7 @@ class Extracted:
 
 def is_no_reply(line: str) -> bool:
     """Whether a line says NO_REPLY, however it is dressed: `` `NO_REPLY`. ``, `- **no reply**`, `No-Reply!`."""
-    return _NOT_LETTERS.sub("", line).casefold() == _NOT_LETTERS.sub("", NO_REPLY).casefold()
+    return _NOT_LETTERS.sub("", normalise(line)) == "noreply"
 
 
 def is_refusal(text: str) -> bool:

@@ -48,4 +48,4 @@ class FakeModel:
         answer = step(call) if callable(step) else step
         if isinstance(answer, Awaitable):
             answer = await answer
-        return answer if isinstance(answer, ModelReply) else ModelReply(answer)
+        return ModelReply(answer) if isinstance(answer, str) else answer
