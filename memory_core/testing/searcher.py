@@ -195,6 +195,8 @@ class SearcherContract:
         assert [entry.importance for entry in searcher.hot("shared", 20)] == [10, 9, 8, 7, 6, 5]
         assert [entry.importance for entry in searcher.hot("shared", 2)] == [10, 9]
         assert [entry.importance for entry in searcher.list_all("shared", 20)] == list(range(10, 0, -1))
+        assert searcher.count("shared") == 10
+        assert searcher.count("shared", below=5) == 4
         assert searcher.hot("shared", 0) == []
         assert searcher.list_all("shared", 0) == []
 

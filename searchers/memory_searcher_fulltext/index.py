@@ -189,6 +189,17 @@ class UserIndex:
         """Return entries of importance 5 and more."""
         return self.listed(limit, now, scopes, HOT_IMPORTANCE)
 
+    def counted(self, now: datetime | None, below: int | None) -> int:
+        """Return how many entries there are, or how many of less importance than `below`."""
+        moment = now.timestamp() if now is not None else None
+        with self._lock:
+            row = self._db.execute(
+                "SELECT count(*) FROM docs WHERE (?1 IS NULL OR importance < ?1) "
+                "AND (?2 IS NULL OR expires IS NULL OR expires > ?2)",
+                (below, moment),
+            ).fetchone()
+        return int(row[0])
+
     def _terms(self, text: str) -> tuple[list[str], float]:
         """Return the terms to look for, and the highest BM25 that any text could reach for the whole query.
 
