@@ -1,5 +1,6 @@
 """Memory in files that people can read: a daily ledger, and the curated `MEMORY.md` that is made of it."""
 
+from memory_core.ledger.combined import CombinedTalent
 from memory_core.ledger.config import FlushTrigger, MemoryConfig
 from memory_core.ledger.index import LedgerHit
 from memory_core.ledger.ledger import Ledger
@@ -14,6 +15,7 @@ from memory_core.ledger.prompts import (
 from memory_core.ledger.reading import Excerpt, PathRefusedError
 from memory_core.ledger.results import ConsolidationResult, FlushResult, MaintenanceReport
 from memory_core.ledger.saving import Saved
+from memory_core.ledger.talent import LedgerTalent
 from memory_core.ledger.undo import NothingToUndoError
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "DEFAULT_FLUSH_PROMPT",
     "DEFAULT_FLUSH_PROMPT_ZH",
     "NO_REPLY",
+    "CombinedTalent",
     "ConsolidationResult",
     "Excerpt",
     "FlushResult",
@@ -29,6 +32,7 @@ __all__ = [
     "FunctionModel",
     "Ledger",
     "LedgerHit",
+    "LedgerTalent",
     "MaintenanceReport",
     "MemoryConfig",
     "NothingToUndoError",

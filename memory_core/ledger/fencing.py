@@ -1,13 +1,15 @@
 """The tags around text in a prompt: stored text can neither close them nor open others, and ours are found again.
 
 A block is a line that is nothing but an opening tag, lines, and a line that is nothing but the closing tag. Inside,
-every `<` that could begin one of our tags is written `&lt;`, whatever white space, invisible characters, case or width
+every `<` that could begin one of our tags is written `‹`, whatever white space, invisible characters, case or width
 it is dressed in. So a block is recognised by its structure, and a sentence that merely mentions a tag is left alone.
 """
 
 import re
 
-MEMORY_TAG = "memory_context"
+from memory_core.talent.fence import TAG
+
+MEMORY_TAG = TAG
 TAGS = (MEMORY_TAG, "memory_md", "ledger_file", "todays_ledger", "conversation", "rejected_answer")
 
 _INVISIBLE = (
@@ -35,7 +37,7 @@ def escape_tags(text: str) -> str:
     """Return `text` such that nothing in it can be taken for one of our tags or for a chat template's mark."""
     if "<" not in text and "\uff1c" not in text and "\ufe64" not in text:
         return text
-    return _CHAT_MARK.sub(lambda match: "&lt;" if match.group() == "<" else "&gt;", _OPENING.sub("&lt;", text))
+    return _CHAT_MARK.sub(lambda match: "‹" if match.group() == "<" else "›", _OPENING.sub("‹", text))
 
 
 def fence(tag: str, text: str, **attributes: str) -> str:

@@ -126,7 +126,9 @@ def test_only_a_fence_around_everything_is_taken_off() -> None:
 # --- consolidation -----------------------------------------------------------------------------------------------
 
 
-def judge(text: str, finish: str = "stop", old: str = "", sources: str = "- tea", limit: int = 4_000, shrink: bool = False) -> str:
+def judge(
+    text: str, finish: str = "stop", old: str = "", sources: str = "- tea", limit: int = 4_000, shrink: bool = False
+) -> str:
     verdict = validate(ModelReply(text, finish), old, sources, limit, allow_shrink=shrink)
     assert bool(verdict.text) != bool(verdict.failure)
     return verdict.failure
