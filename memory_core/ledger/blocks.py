@@ -103,7 +103,7 @@ def units(text: str) -> list[Unit]:
                 in_bullet = bullet is not None
             else:
                 found[-1] = Unit(found[-1].line, f"{found[-1].text} {body}")
-    return [unit for unit in found if unit.text]
+    return [unit for unit in found if unit.text.strip("-*+_ ")]  # rules and empty bullets say nothing
 
 
 def bullet_text(line: str) -> str | None:

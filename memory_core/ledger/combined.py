@@ -77,7 +77,7 @@ class CombinedTalent:
         if keyed.ok:
             texts = keyed.text.split("\n")[1:]
             for rank, hit in enumerate(keyed.data["hits"]):
-                found.append((-hit["score"], rank, texts[rank], {"source": hit["key"], **hit}))
+                found.append((-hit["score"], rank, texts[rank], {**hit, "source": hit["key"]}))
         else:
             problems.append(keyed.text)
         known = {normalised(fields["content"]) for _, _, _, fields in found}

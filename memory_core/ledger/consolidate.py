@@ -8,6 +8,7 @@ between the last two steps only makes the next round merge the same ledgers agai
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -58,19 +59,28 @@ class ConflictError(MemoryCoreError):
 
 async def consolidate(job: Job, *, allow_shrink: bool = False) -> ConsolidationResult:
     """Merge what is new into `MEMORY.md`; see `Ledger.consolidate`."""
-    try:
-        with locked(job.places, _LOCK, timeout_s=0):
-            result = await _round(job, allow_shrink=allow_shrink)
-    except BusyError:
-        return ConsolidationResult("busy")
-    except ConflictError as error:
-        result = ConsolidationResult("conflict", error=str(error))
-    except (ModelFailedError, StorerError) as error:
-        result = ConsolidationResult("failed", error=str(error))
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(job.places, _LOCK, timeout_s=0))
+        except BusyError:
+            return ConsolidationResult("busy")
+        except StorerError as error:
+            result = ConsolidationResult("failed", error=str(error))
+        else:
+            result = await _tried(job, allow_shrink=allow_shrink)
     if result.error:
         log.warning("Consolidation, %s: %s", result.status, result.error)
     await asyncio.to_thread(job.state.record, "consolidation", job.clock.now(), result.status, result.error)
     return result
+
+
+async def _tried(job: Job, *, allow_shrink: bool) -> ConsolidationResult:
+    try:
+        return await _round(job, allow_shrink=allow_shrink)
+    except ConflictError as error:
+        return ConsolidationResult("conflict", error=str(error))
+    except (ModelFailedError, StorerError) as error:
+        return ConsolidationResult("failed", error=str(error))
 
 
 async def _round(job: Job, *, allow_shrink: bool) -> ConsolidationResult:

@@ -118,7 +118,9 @@ def read_bytes(places: Places, path: Path) -> bytes | None:
 
     """
     try:
-        with places.checked(path).open("rb") as file:
+        # Not blocking: a named pipe in the place of a file must not stop us before it is seen to be one.
+        handle = os.open(places.checked(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(handle, "rb") as file:
             state = os.fstat(file.fileno())
             if not stat.S_ISREG(state.st_mode):
                 raise StorageUnavailableError(f"{path} is no regular file.")
@@ -178,15 +180,16 @@ def make_folder(places: Places, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(places: Places, name: str = ".lock", timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+def locked(places: Places, name: str = ".lock", timeout_s: float | None = None) -> Iterator[None]:
     """Hold a lock between processes and threads; the system frees it when its holder dies.
 
     Raises:
-        StorageUnavailableError: Another one held it for longer than `timeout_s`, or it cannot be created.
+        StorageUnavailableError: Another one held it for longer than `timeout_s` (by default 20 s), or it cannot be created.
 
     """
     make_folder(places, places.folder)
     path = places.checked(places.folder / name)
+    timeout_s = LOCK_TIMEOUT_S if timeout_s is None else timeout_s
     lock = FileLock(path, timeout=timeout_s, thread_local=False)
     try:
         lock.acquire()

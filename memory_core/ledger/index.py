@@ -1,6 +1,7 @@
 """The search over `MEMORY.md` and `memory/*.md`: an index that follows the files before every search.
 
-Each bullet or line is an entry with the key `path#line`. Files are compared by their stat; one that was written within
+Each bullet or line is an entry; its path and line stand in the metadata, because searchers index the words of a key and
+a query for `2499` must not find line 2499. Files are compared by their stat; one that was written within
 the last two seconds is read again, because a clock tick can hide an edit. New, renamed and deleted files, and edits of
 `MEMORY.md`, of the last two daily files and of what changed lately, are seen by the next search; an edit in place of an
 older file at the latest one second later. What changed goes to the searcher as a step of a change feed; the cursor is a
@@ -22,7 +23,8 @@ from memory_core.contracts import FEED_PAGE, Clock, MemorySearcher, Problem
 from memory_core.errors import StorerError
 from memory_core.ledger.blocks import clean_text, ledger_date, normalised, units
 from memory_core.ledger.disk import Places, decode, read_bytes, unavailable
-from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchQuery
+from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
+from memory_core.naming import short_hash
 
 log = logging.getLogger(__name__)
 
@@ -110,8 +112,7 @@ class LedgerIndex:
             for hit in found:
                 same = normalised(hit.entry.content)
                 if same not in hits:
-                    path, _, line = hit.entry.id.key.rpartition("#")
-                    hits[same] = LedgerHit(path, int(line), hit.entry.content, hit.score, hit.entry.updated_at)
+                    hits[same] = _hit(hit)
             if len(hits) >= limit or len(found) < fetched:
                 return list(hits.values())[:limit]
             fetched *= 4  # many lines say the same
@@ -223,8 +224,9 @@ class LedgerIndex:
             at = datetime.combine(day, time(12), self._zone).astimezone(UTC)
         importance = MEMORY_IMPORTANCE if curated else LEDGER_IMPORTANCE
         found: dict[MemoryId, MemoryEntry] = {}
+        file = short_hash(name)
         for unit in units(clean_text(text)):
-            key = MemoryId(SCOPE, USER_ID, f"{name}#{unit.line}")
+            key = MemoryId(SCOPE, USER_ID, f"l{file}n{unit.line}")
             before = known.get(key)
             if before is not None and before.content == unit.text:
                 found[key] = before
@@ -238,7 +240,7 @@ class LedgerIndex:
                     updated_at=at,
                     expires_at=None,
                     source="ledger",
-                    metadata={},
+                    metadata={"path": name, "line": unit.line},
                 )
         return found
 
@@ -247,8 +249,8 @@ class LedgerIndex:
         places = self._places
         folder = _stamp(places.folder)
         if folder != self._folder_stamp or monotonic() - self._scanned_at > SCAN_GAP_S:
-            self._scanned_at, self._folder_stamp = monotonic(), folder
             self._listing = _scan(places)
+            self._scanned_at, self._folder_stamp = monotonic(), folder
         else:
             now = self._clock.now()
             recent = (now.timestamp() - RECENT_S) * 1e9
@@ -262,6 +264,12 @@ class LedgerIndex:
                     self._listing[name] = stamp
         memory = _stamp(places.memory_md)
         return self._listing if memory is None else {"MEMORY.md": memory, **self._listing}
+
+
+def _hit(hit: SearchHit) -> LedgerHit:
+    entry = hit.entry
+    path, line = entry.metadata["path"], entry.metadata["line"]
+    return LedgerHit(str(path), int(str(line)), entry.content, hit.score, entry.updated_at)
 
 
 def _stamp(path: Path) -> Stamp | None:

@@ -26,7 +26,7 @@ from memory_core.ledger.results import ConsolidationResult, FlushReason, FlushRe
 from memory_core.ledger.saving import Saved, save
 from memory_core.ledger.searching import searcher_builder
 from memory_core.ledger.state import LedgerState
-from memory_core.ledger.wording import wording_for
+from memory_core.ledger.wording import language, wording_for
 from memory_core.sessions.messages import Message
 
 MODEL_TIMEOUT_S = 120.0
@@ -52,7 +52,7 @@ class Ledger:
         disable_memory_tools: There are no tools and no guidance. With both, nothing is injected either.
 
     Raises:
-        ConfigError: The time zone is unknown, or the model is nothing that can be asked.
+        ConfigError: The time zone or the locale is unknown, or the model is nothing that can be asked.
 
     """
 
@@ -75,7 +75,7 @@ class Ledger:
         self.config = config or MemoryConfig()
         self.clock = clock or SystemClock()
         self.zone = _zone(timezone)
-        self.locale = locale
+        self.locale = language(locale)
         self.sessions = Path(sessions) if sessions is not None else self.places.workspace / "sessions"
         self.disable_memory_hooks = disable_memory_hooks
         self.disable_memory_tools = disable_memory_tools

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from memory_core.errors import ConfigError, did_you_mean
+
 
 @dataclass(frozen=True, slots=True)
 class Wording:
@@ -95,6 +97,25 @@ ZH = Wording(
 )
 
 
+_BY_LOCALE = {"en": EN, "zh": ZH}
+
+
+def language(locale: str) -> str:
+    """Return `en` or `zh` for a locale such as `zh-CN`.
+
+    Raises:
+        ConfigError: There are no texts in that language.
+    """
+    found = locale.replace("_", "-").split("-")[0].lower()
+    if found not in _BY_LOCALE:
+        raise ConfigError(f"There is no locale {locale!r}.{did_you_mean(locale, _BY_LOCALE)} There are: en, zh.")
+    return found
+
+
 def wording_for(locale: str) -> Wording:
-    """Return the texts of `en` or `zh`."""
-    return ZH if locale.startswith("zh") else EN
+    """Return the texts of a locale.
+
+    Raises:
+        ConfigError: As `language`.
+    """
+    return _BY_LOCALE[language(locale)]

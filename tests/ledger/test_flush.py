@@ -35,6 +35,10 @@ def today(tmp_path: Path, day: str = "2026-06-02") -> str:
     return path.read_text("utf-8") if path.exists() else ""
 
 
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 async def test_facts_are_appended_under_a_heading_with_the_time(make: Make, tmp_path: Path) -> None:
     model = FakeModel(FACTS)
     result = await make(model).flush(TALK)
@@ -76,7 +80,7 @@ async def test_an_empty_conversation_makes_no_call(make: Make, tmp_path: Path) -
     assert (await make(model).flush(messages)).status == "nothing"
     assert (await make(model).flush([])).status == "nothing"
     assert not model.calls
-    assert list(tmp_path.iterdir()) == []
+    assert names(tmp_path) == []
 
 
 # --- what the model is shown -----------------------------------------------------------------------------------------
