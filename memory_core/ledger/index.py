@@ -1,7 +1,7 @@
 """The search over `MEMORY.md` and `memory/*.md`: an index that follows the files before every search.
 
-Each bullet or line is an entry; its path and line stand in the metadata, because searchers index the words of a key and
-a query for `2499` must not find line 2499. Files are compared by their stat; one that was written within
+Each bullet or line is an entry. Its key stands for path and line but shows neither, because searchers index the words of
+a key, and a query for `2499` must not find line 2499. Files are compared by their stat; one that was written within
 the last two seconds is read again, because a clock tick can hide an edit. New, renamed and deleted files, and edits of
 `MEMORY.md`, of the last two daily files and of what changed lately, are seen by the next search; an edit in place of an
 older file at the latest one second later. What changed goes to the searcher as a step of a change feed; the cursor is a
@@ -23,7 +23,7 @@ from memory_core.contracts import FEED_PAGE, Clock, MemorySearcher, Problem
 from memory_core.errors import StorerError
 from memory_core.ledger.blocks import clean_text, ledger_date, normalised, units
 from memory_core.ledger.disk import Places, decode, read_bytes, unavailable
-from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
+from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchQuery
 from memory_core.naming import short_hash
 
 log = logging.getLogger(__name__)
@@ -85,6 +85,7 @@ class LedgerIndex:
         self._clock = clock
         self._zone = zone
         self._files: dict[str, _File] = {}
+        self._names: dict[str, str] = {}  # the short hash in a key → the file's name
         self._unreadable: dict[str, tuple[Stamp, str]] = {}
         self._searcher: MemorySearcher | None = None
         self._lock = RLock()
@@ -103,7 +104,7 @@ class LedgerIndex:
         limit = min(limit, MAX_HITS)
         if limit < 1 or not text.strip():
             return []
-        searcher = self.sync()
+        searcher, names = self.sync(), self._names
         now = self._clock.now()
         hits: dict[str, LedgerHit] = {}
         fetched = limit + _SPARE
@@ -112,7 +113,9 @@ class LedgerIndex:
             for hit in found:
                 same = normalised(hit.entry.content)
                 if same not in hits:
-                    hits[same] = _hit(hit)
+                    file, _, line = hit.entry.id.key[1:].partition("n")
+                    path = names[file]
+                    hits[same] = LedgerHit(path, int(line), hit.entry.content, hit.score, hit.entry.updated_at)
             if len(hits) >= limit or len(found) < fetched:
                 return list(hits.values())[:limit]
             fetched *= 4  # many lines say the same
@@ -225,6 +228,7 @@ class LedgerIndex:
         importance = MEMORY_IMPORTANCE if curated else LEDGER_IMPORTANCE
         found: dict[MemoryId, MemoryEntry] = {}
         file = short_hash(name)
+        self._names[file] = name
         for unit in units(clean_text(text)):
             key = MemoryId(SCOPE, USER_ID, f"l{file}n{unit.line}")
             before = known.get(key)
@@ -240,7 +244,7 @@ class LedgerIndex:
                     updated_at=at,
                     expires_at=None,
                     source="ledger",
-                    metadata={"path": name, "line": unit.line},
+                    metadata={},
                 )
         return found
 
@@ -264,12 +268,6 @@ class LedgerIndex:
                     self._listing[name] = stamp
         memory = _stamp(places.memory_md)
         return self._listing if memory is None else {"MEMORY.md": memory, **self._listing}
-
-
-def _hit(hit: SearchHit) -> LedgerHit:
-    entry = hit.entry
-    path, line = entry.metadata["path"], entry.metadata["line"]
-    return LedgerHit(str(path), int(str(line)), entry.content, hit.score, entry.updated_at)
 
 
 def _stamp(path: Path) -> Stamp | None:
