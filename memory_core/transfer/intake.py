@@ -64,8 +64,8 @@ class Intake:
 
     def _placed(self, entry: MemoryEntry) -> MemoryEntry:
         if self.scope is not None or self.user_id is not None:
-            id = MemoryId(self.scope or entry.id.scope, self.user_id or entry.id.user_id, entry.id.key)
-            entry = entry.model_copy(update={"id": id})
+            target = MemoryId(self.scope or entry.id.scope, self.user_id or entry.id.user_id, entry.id.key)
+            entry = entry.model_copy(update={"id": target})
         if entry.id.scope not in self.solution.scopes:
             scopes = self.solution.scopes
             raise UnknownScopeError(

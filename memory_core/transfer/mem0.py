@@ -77,7 +77,8 @@ def _records(path: Path) -> list[Any]:
         raise CorruptEntryError(
             f'The file {path} holds no mem0 memories: a list, or an object with a list "results", is expected.'
         )
-    return cast("list[Any]", data)
+    records: list[Any] = data
+    return records
 
 
 def _named(records: list[Any]) -> Iterator[tuple[str, Any]]:

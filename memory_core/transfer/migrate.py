@@ -44,39 +44,11 @@ def migrate(
 
     """
     clock = clock or SystemClock()
-    copied = unchanged = kept = done = 0
-    for batch in _batches(source.scan()):
-        present = target.get_many([entry.id for entry in batch])
-        writing: list[MemoryEntry] = []
-        for entry in batch:
-            there = present.get(entry.id)
-            if there == entry:
-                unchanged += 1
-            elif there is not None and _newer(there, entry) and not replace_newer:
-                kept += 1
-            else:
-                writing.append(entry)
-        if writing and not dry_run:
-            target.put_many(writing)
-        copied += len(writing)
-        done += len(batch)
-        progress(done, None)
-    total = done
+    copied, unchanged, kept, total = _copy(
+        source, target, replace_newer=replace_newer, dry_run=dry_run, progress=progress
+    )
     if dry_run:
         return MigrationReport(True, total, sum(1 for _ in target.scan()), copied, unchanged, kept, 0)
-    return _verified(source, target, clock, total, progress, copied, unchanged, replace_newer)
-
-
-def _verified(
-    source: MemoryStorer,
-    target: MemoryStorer,
-    clock: Clock,
-    total: int,
-    progress: Progress,
-    copied: int,
-    unchanged: int,
-    replace_newer: bool,  # noqa: FBT001 - private, called once with the names above
-) -> MigrationReport:
     verified = kept = count = 0
     mismatched: list[MemoryId] = []
     for batch in _batches(source.scan()):
@@ -95,6 +67,30 @@ def _verified(
         progress(count, total)
     in_target = sum(1 for _ in target.scan())
     return MigrationReport(False, count, in_target, copied, unchanged, kept, verified, tuple(mismatched))
+
+
+def _copy(
+    source: MemoryStorer, target: MemoryStorer, *, replace_newer: bool, dry_run: bool, progress: Progress
+) -> tuple[int, int, int, int]:
+    """Return how many were copied, were equal, were kept, and were read."""
+    copied = unchanged = kept = done = 0
+    for batch in _batches(source.scan()):
+        present = target.get_many([entry.id for entry in batch])
+        writing: list[MemoryEntry] = []
+        for entry in batch:
+            there = present.get(entry.id)
+            if there == entry:
+                unchanged += 1
+            elif there is not None and _newer(there, entry) and not replace_newer:
+                kept += 1
+            else:
+                writing.append(entry)
+        if writing and not dry_run:
+            target.put_many(writing)
+        copied += len(writing)
+        done += len(batch)
+        progress(done, None)
+    return copied, unchanged, kept, done
 
 
 def content_hash(entry: MemoryEntry) -> str:

@@ -62,7 +62,9 @@ def import_solon(
         where = path.relative_to(root).as_posix()
         try:
             fields, content = _parse(_text(path))
-            entry = _entry(fields, content, scope, user_id, solution, clock.now(), timezone)
+            user, key = _split(_scalar(fields, "name"))
+            target = MemoryId(scope or _scalar(fields, "scope") or solution.default_scope, user_id or user, key)
+            entry = _entry(fields, content, target, clock.now(), timezone)
         except (CorruptEntryError, InvalidEntryError, InvalidKeyError) as error:
             intake.skip(where, str(error))
             continue
@@ -100,21 +102,14 @@ def _parse(text: str) -> tuple[dict[str, Any], str]:
 
 
 def _entry(
-    fields: dict[str, Any],
-    content: str,
-    scope: str | None,
-    user_id: str | None,
-    solution: MemorySolution,
-    now: datetime,
-    timezone: tzinfo | None,
+    fields: dict[str, Any], content: str, target: MemoryId, now: datetime, timezone: tzinfo | None
 ) -> MemoryEntry:
-    user, key = _split(_scalar(fields, "name"))
     ttl_s = _number(fields, "ttl")
     said = _time(fields, "time", timezone)
     stored = _moment(fields, "stored_at", timezone) or said or now
     importance = _number(fields, "importance")
     return MemoryEntry.checked(
-        id=MemoryId(scope or _scalar(fields, "scope") or solution.default_scope, user_id or user, key),
+        id=target,
         content=content,
         importance=HOT_IMPORTANCE if importance is None else min(MAX_IMPORTANCE, max(MIN_IMPORTANCE, importance)),
         created_at=said or stored,
