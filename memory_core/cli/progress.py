@@ -29,9 +29,8 @@ class _Bar:
         if self._bar is None or total != self._total or done < self._shown:
             self.close()
             self._total, self._shown = total, 0
-            self._bar = click.progressbar(
-                length=total or 0, label=self._label, file=sys.stderr, show_pos=True, hidden=False
-            )
+            unknown = (n for n in ()) if total is None else None  # a generator has no length: click then only counts
+            self._bar = click.progressbar(unknown, total, self._label, file=sys.stderr, show_pos=True)
             self._bar.__enter__()
         self._bar.update(done - self._shown)
         self._shown = done
