@@ -1,5 +1,6 @@
 """The commands on single memories: remember, recall, search, list, forget, consolidate, inject."""
 
+import sys
 from typing import Any
 
 import click
@@ -100,7 +101,7 @@ def recall(state: State, key: str, raw: bool) -> int | None:
         warn(f"memory-core: {one_line(f'There is no memory {key!r}.{hint}')}")
         return 1
     if raw:
-        click.get_binary_stream("stdout").write(entry.content.encode())
+        sys.stdout.buffer.write(entry.content.encode())
     elif state.as_json:
         print_json(to_fields(entry))
     else:

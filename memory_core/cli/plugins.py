@@ -94,7 +94,7 @@ def new(state: State, kind: str, name: str, directory: Path | None) -> None:
 
     \b
     memory-core plugins new searcher overlap
-    cd memory-searcher-overlap && pip install -e . && pytest
+    cd memory-searcher-overlap && pip install -e '.[test]' && pytest
     """
     from memory_core.cli.plugin_project import write_project
 
@@ -105,4 +105,4 @@ def new(state: State, kind: str, name: str, directory: Path | None) -> None:
     say(f"Wrote {root}:")
     for path in files:
         say(f"  {path}")
-    say(f"Next: cd {root} && pip install -e . && pytest")
+    say(f"Next: cd {root} && pip install -e '.[test]' && pytest")

@@ -1,7 +1,7 @@
 """Runs the command line and turns whatever goes wrong into one sentence on stderr and an exit code.
 
-Exit codes: 0 done, 1 it failed or was not found, 2 the command line itself is wrong, 130 interrupted, 141 the reader
-of our output went away.
+Exit codes: 0 done, 1 it failed or was not found, 2 the command line itself is wrong, 130 interrupted. When the
+reader of our output goes away (`memory-core list | head`), the command ends silently with 1.
 """
 
 import os
@@ -14,7 +14,7 @@ from memory_core.cli.app import cli
 from memory_core.cli.output import one_line
 from memory_core.errors import MemoryCoreError
 
-FAILED, WRONG_USAGE, INTERRUPTED, READER_GONE = 1, 2, 130, 141
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 PROGRAM = "memory-core"
 
 
@@ -40,9 +40,12 @@ def run(args: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort, EOFError):
         _complain("Interrupted; what was reported as stored is stored.")
         return INTERRUPTED
+    except SystemExit:  # so click ends when the reader went away
+        _silence_stdout()
+        return FAILED
     except BrokenPipeError:
         _silence_stdout()
-        return READER_GONE
+        return FAILED
     except MemoryCoreError as error:
         return _failed(str(error), words)
     except OSError as error:

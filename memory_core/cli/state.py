@@ -1,5 +1,6 @@
 """What the commands share: the global options, and the provider that is opened when a command needs it."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,6 +142,6 @@ def read_stdin() -> str:
     from memory_core.errors import InvalidEntryError
 
     try:
-        return click.get_binary_stream("stdin").read().decode("utf-8-sig")
+        return sys.stdin.buffer.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidEntryError(f"Standard input is not UTF-8 text (byte {error.start}).") from error

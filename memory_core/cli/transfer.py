@@ -1,6 +1,7 @@
 """The commands that move many memories: export, import, migrate, reindex."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -46,7 +47,7 @@ def export(state: State, file: Path) -> None:
 @contextmanager
 def _sink(file: Path) -> Iterator[BinaryIO]:
     if str(file) == "-":
-        yield click.get_binary_stream("stdout")
+        yield sys.stdout.buffer
         return
     with NamedTemporaryFile(dir=file.parent, prefix=f".{file.name[:100]}.", suffix=".tmp", delete=False) as temporary:
         try:
@@ -92,7 +93,7 @@ def import_memories(state: State, source: Path, kind: str, conflict: Any, dry_ru
         elif kind == "mem0":
             report = import_mem0(solution, source, progress=progress, **options)
         elif str(source) == "-":
-            report = import_jsonl(solution, click.get_binary_stream("stdin"), progress=progress, **options)
+            report = import_jsonl(solution, sys.stdin.buffer, progress=progress, **options)
         else:
             with source.open("rb") as lines:
                 report = import_jsonl(solution, lines, progress=progress, expected=_lines(source), **options)

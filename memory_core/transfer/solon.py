@@ -10,8 +10,6 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, cast
 
-import yaml
-
 from memory_core.clock import SystemClock
 from memory_core.contracts import Clock, MemorySolution
 from memory_core.errors import CorruptEntryError, InvalidEntryError, InvalidKeyError
@@ -84,6 +82,8 @@ def _text(path: Path) -> str:
 
 
 def _parse(text: str) -> tuple[dict[str, Any], str]:
+    import yaml
+
     match = _HEAD.match(text)
     if match is None:
         raise CorruptEntryError("It has no front matter between two lines `---`.")

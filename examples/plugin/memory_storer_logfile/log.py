@@ -32,7 +32,7 @@ class ScopeFile:
         self._forget()
 
     def _forget(self) -> None:
-        self._epoch, self._offset, self._head = "", 0, 0
+        self._epoch, self._epoch_line, self._offset, self._head = "", b"", 0, 0
         self.entries: dict[MemoryId, MemoryEntry] = {}
         self.broken: list[int] = []
         self._changed: dict[MemoryId, int] = {}
