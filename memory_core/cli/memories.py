@@ -248,7 +248,7 @@ def inject(state: State, text: str, session: str | None, locale: str | None) -> 
     from memory_core.talent import MemoryTalent
 
     settings = state.load().settings
-    talent = MemoryTalent(state.open_provider(), locale=locale or settings.locale)
+    talent = MemoryTalent(state.open_provider(), locale=locale or settings.locale, **settings.talent.model_dump())
     block = talent.instruction(text, cwd=state.workspace, session_id=session)
     if state.as_json:
         print_json({"instruction": block})

@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -76,3 +77,9 @@ def explained(explain: Mapping[str, float]) -> dict[str, float]:
 def indented(text: str, by: str = "   ") -> str:
     """Return `text` with every line moved to the right."""
     return "\n".join(by + line for line in text.split("\n"))
+
+
+def padded(text: str, columns: int) -> str:
+    """Return `text` with blanks up to that many columns of a terminal, where Han characters take two."""
+    width = sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+    return text + " " * (columns - width)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from memory_core.cli.output import headline, indented, say, shorten
+from memory_core.cli.output import headline, indented, padded, say, shorten
 from memory_core.cli.state import State, pass_state
 
 MEMORIES: tuple[tuple[str, str, int, str], ...] = (
@@ -58,7 +58,7 @@ def _tour(state: State, root: Path, locale: str) -> None:
         _title("1. Store", "what an agent does with its tool memory_extract")
         for key, fact, importance, scope in MEMORIES:
             talent.extract(key=key, fact=fact, importance=importance, scope=scope, cwd=workspace)
-            say(f"  {key:<16} importance {importance:<2} {scope:<10} {shorten(fact, 60)}")
+            say(f"  {padded(key, 16)} importance {importance:<2} {scope:<10} {shorten(fact, 60)}")
 
         solution = provider.get(workspace)
         _title("2. Search", "words, whole questions, Chinese without spaces; best first, scores from 0 to 1")

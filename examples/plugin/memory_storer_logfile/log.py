@@ -128,11 +128,11 @@ class ScopeFile:
         self._by_user[id.user_id].append((self._head, id))
 
     def state(self, user_id: str) -> LogState:
-        """Return where the log stands; nothing is ever dropped from it, so its floor is 0."""
-        del user_id
+        """Return where the log stands for that user; nothing is ever dropped from it, so its floor is 0."""
         with self._lock:
             self._read()
-            return LogState(self._epoch, 0, self._head)
+            numbered = self._by_user.get(user_id)
+            return LogState(self._epoch, 0, numbered[-1][0] if numbered else 0)
 
     def page(self, user_id: str, after: int, limit: int) -> Sequence[Change]:
         """Return that user's changes after a number, each key once, with its last state."""
