@@ -8,19 +8,23 @@ original, where Han characters count as letters.
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 EXTRA = "redact"
-_NOT_USED = ("base", "high_entropy_strings", "ip_public", "keyword")
-"""Modules of detect-secrets that guess: random-looking quoted text, addresses, and words such as `secret` in code."""
+_NOT_USED = ("base", "high_entropy_strings", "ip_public", "keyword", "basic_auth", "jwt", "openai")
+"""Modules of detect-secrets that guess (random-looking text, addresses, words such as `secret` in code), and those
+whose patterns take quadratic time on hostile text; the patterns here find the same and do not."""
+
+_CHUNK, _OVERLAP = 2_000, 300
+"""The package's patterns are made for lines of code: they see so many characters at a time."""
 
 _START, _END = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
 _TOKENS: tuple[tuple[str, str], ...] = (
-    ("private key", r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:[\s\S]{0,20000}?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)?"),
+    ("private key", r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:[^-]{0,20000}-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)?"),
     ("API key", _START + r"(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{8,}"),
     ("API key", _START + r"sk-(?=[A-Za-z_-]{0,100}[0-9])[A-Za-z0-9_-]{20,}"),
     ("access token", _START + r"gh[pousr]_[A-Za-z0-9]{30,}"),
@@ -33,7 +37,7 @@ _TOKENS: tuple[tuple[str, str], ...] = (
     ("API key", _START + r"AIza[A-Za-z0-9_-]{35}" + _END),
     ("API key", _START + r"(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}" + _END),
     ("API key", _START + r"LTAI[A-Za-z0-9]{12,26}" + _END),
-    ("JSON web token", _START + r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+    ("JSON web token", r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
     ("bearer token", r"(?i:(?<![a-z])bearer)\s+(?P<secret>[A-Za-z0-9._~+/=-]{16,})"),
     ("password in a URL", r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/?#@:]{0,200}:(?P<secret>[^\s/?#@]{1,200})@"),
 )  # fmt: skip
@@ -168,16 +172,17 @@ def _cards(text: str) -> Iterator[Secret]:
 
 
 def _detected(text: str) -> Iterator[Secret]:
-    for kind, pattern, valid in _detectors():
-        for match in pattern.finditer(text):
-            group = next((n for n in range(1, pattern.groups + 1) if len(match[n] or "") >= 16), 0)
-            if valid(match[group]):
-                yield Secret(match.start(group), match.end(group), kind)
+    for start in range(0, max(1, len(text) - _OVERLAP), _CHUNK - _OVERLAP):
+        chunk = text[start : start + _CHUNK]
+        for kind, pattern in _detectors():
+            for match in pattern.finditer(chunk):
+                group = next((n for n in range(1, pattern.groups + 1) if len(match[n] or "") >= 16), 0)
+                yield Secret(start + match.start(group), start + match.end(group), kind)
 
 
 @lru_cache(maxsize=1)
-def _detectors() -> tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ...]:
-    """Return (kind, pattern, check) of the installed detectors; nothing when the package is absent.
+def _detectors() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return (kind, pattern) of the installed detectors; nothing when the package is absent.
 
     The patterns are run here and not by the package, whose `analyze_string` gives only the group of a match, so
     `ghp` of a whole GitHub token.
@@ -189,21 +194,16 @@ def _detectors() -> tuple[tuple[str, re.Pattern[str], Callable[[str], bool]], ..
         base: Any = import_module("detect_secrets.plugins.base").RegexBasedDetector
     except ModuleNotFoundError:
         return ()
-    found: dict[str, tuple[str, re.Pattern[str], Callable[[str], bool]]] = {}
+    found: dict[str, tuple[str, re.Pattern[str]]] = {}
     for module_info in pkgutil.iter_modules(plugins.__path__):
         if module_info.name in _NOT_USED:
             continue
         for detector in vars(import_module(f"detect_secrets.plugins.{module_info.name}")).values():
             if isinstance(detector, type) and issubclass(detector, base) and detector is not base:
                 kind: Any = detector
-                valid = getattr(kind, "is_formally_valid", _always)
                 for pattern in kind.denylist:
-                    found[pattern.pattern] = (str(kind.secret_type), pattern, valid)
+                    found[pattern.pattern] = (str(kind.secret_type), pattern)
     return tuple(found.values())
-
-
-def _always(_: str) -> bool:
-    return True
 
 
 def _merged(found: Iterator[Secret]) -> list[Secret]:
