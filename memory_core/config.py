@@ -34,7 +34,7 @@ ENV_PREFIX = "MEMORY_CORE_"
 Origin = Literal["defaults", "user file", "project file"]
 Tables = dict[str, dict[str, Any]]
 
-_TABLES: Mapping[str, Kind] = {
+TABLES: Mapping[str, Kind] = {
     "storers": "storer",
     "searchers": "searcher",
     "providers": "provider",
@@ -138,13 +138,18 @@ class Settings(BaseSettings):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings and where they came from. `project` is what the project's file set, to be checked by each backend."""
+    """Settings and where they came from.
+
+    `project` is what the project's file set, to be checked by each backend. `layers` are the sources as they were
+    read, each with its name, the strongest first.
+    """
 
     settings: Settings
     workspace: Path
     path: Path | None = None
     origin: Origin = "defaults"
     project: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    layers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
     def options(self, registry: PluginRegistry, kind: Kind, name: str) -> BaseModel:
         """Return the checked options of one backend.
@@ -171,7 +176,7 @@ class Loaded:
         Raises:
             UnknownBackendError, ConfigError: As `options`.
         """
-        for table, kind in _TABLES.items():
+        for table, kind in TABLES.items():
             for name in getattr(self.settings, table):
                 self.options(registry, kind, name)
 
@@ -203,7 +208,8 @@ def load_settings(
         settings = Settings(**merged)
     except ValidationError as error:
         raise ConfigError(_explain(error, Settings, where)) from error
-    return Loaded(settings, workspace, path, origin, project)
+    layers = (("argument", dict(overrides or {})), ("environment", environment), (where, from_file))
+    return Loaded(settings, workspace, path, origin, project, layers)
 
 
 def _find(workspace: Path) -> tuple[Path | None, Origin]:
