@@ -5,6 +5,7 @@ from memory_core.ledger.config import FlushTrigger, MemoryConfig
 from memory_core.ledger.index import LedgerHit
 from memory_core.ledger.ledger import Ledger
 from memory_core.ledger.models import FunctionModel, OpenAICompatibleModel, PydanticAIModel, as_chat_model
+from memory_core.ledger.opening import open_ledger
 from memory_core.ledger.prompts import (
     DEFAULT_CONSOLIDATION_PROMPT,
     DEFAULT_CONSOLIDATION_PROMPT_ZH,
@@ -41,4 +42,5 @@ __all__ = [
     "PydanticAIModel",
     "Saved",
     "as_chat_model",
+    "open_ledger",
 ]

@@ -103,7 +103,7 @@ def test_headings_carry_the_offset() -> None:
         ("2026-06-02.md~", False),
     ],
 )
-def test_names_of_ledgers(name: str, is_ledger: bool) -> None:  # noqa: FBT001 - a parameter of the test
+def test_names_of_ledgers(name: str, is_ledger: bool) -> None:
     assert (ledger_date(name) is not None) == is_ledger
 
 

@@ -9,7 +9,14 @@ import pytest
 
 from memory_core.contracts import ModelReply
 from memory_core.errors import ConfigError, MissingExtraError
-from memory_core.ledger import FunctionModel, Ledger, MemoryConfig, OpenAICompatibleModel, PydanticAIModel, as_chat_model
+from memory_core.ledger import (
+    FunctionModel,
+    Ledger,
+    MemoryConfig,
+    OpenAICompatibleModel,
+    PydanticAIModel,
+    as_chat_model,
+)
 from memory_core.ledger.models import ModelUnavailableError
 from memory_core.sessions.messages import user_message
 from memory_core.testing.model import FakeModel
@@ -110,7 +117,11 @@ async def test_what_endpoints_answer(endpoint: Endpoint) -> None:
     ],
 )
 async def test_failures_are_one_sentence(endpoint: Endpoint, make: Make, status: int, body: str, words: str) -> None:
-    endpoint.status, endpoint.body, endpoint.location = status, body, "http://127.0.0.1:9/elsewhere" if status == 302 else ""
+    endpoint.status, endpoint.body, endpoint.location = (
+        status,
+        body,
+        "http://127.0.0.1:9/elsewhere" if status == 302 else "",
+    )
     model = OpenAICompatibleModel("tiny", endpoint.url)
     with pytest.raises(ModelUnavailableError, match=words):
         await model.complete("s", "u", 7)
@@ -176,7 +187,9 @@ async def test_pydantic_ai_instances_and_names(make: Make) -> None:
     messages, info = seen[0]
     assert "NO_REPLY" in messages[0].instructions
     assert info.model_settings["max_tokens"] > 0
-    assert (await make(TestModel(custom_output_text="- from the test model")).flush(TALK)).facts == ("from the test model",)
+    assert (await make(TestModel(custom_output_text="- from the test model")).flush(TALK)).facts == (
+        "from the test model",
+    )
     assert isinstance(as_chat_model("test"), PydanticAIModel)
     assert (await PydanticAIModel("test").complete("s", "u", 9)).text
 
