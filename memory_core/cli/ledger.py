@@ -30,7 +30,7 @@ def _model_options(command: F) -> F:
 
 @click.group()
 def ledger() -> None:
-    """Memory in files: the daily ledger memory/YYYY-MM-DD.md and the curated MEMORY.md.
+    r"""Memory in files: the daily ledger memory/YYYY-MM-DD.md and the curated MEMORY.md.
 
     \b
     memory-core ledger search "which database?"
@@ -89,16 +89,14 @@ def search(state: State, text: str, top_k: int) -> int | None:
 @_model_options
 @shared_options("cwd", "json")
 @pass_state
-def flush(
-    state: State, file: str, isolation_key: str, if_due: bool, model: str | None, base_url: str | None
-) -> int | None:
+def flush(state: State, file: str, isolation_key: str, *, if_due: bool, **endpoint: str | None) -> int | None:
     """Extract the lasting facts of a conversation into today's ledger.
 
-    FILE is a transcript (*.log.jsonl), a JSON array or JSON lines of chat messages ({"role": …, "content": …}), or plain
-    text; - reads standard input.
+    FILE is a transcript (*.log.jsonl), a JSON array or JSON lines of chat messages ({"role": …, "content": …}), or
+    plain text; - reads standard input.
     """
     messages = read_conversation(read_stdin() if file == "-" else _read(Path(file)), file)
-    with _opened(state, model, base_url) as opened:
+    with _opened(state, **endpoint) as opened:
         done = asyncio.run(opened.flush(messages, isolation_key, reason="call" if if_due else "manual"))
         where = opened.places.relative(done.path) if done.path is not None else None
     if state.as_json:

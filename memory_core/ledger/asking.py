@@ -16,7 +16,6 @@ async def ask(model: ChatModel | None, system: str, user: str, max_output_tokens
 
     Raises:
         ModelFailedError: There is no model, it raised, it took longer than `timeout_s`, or gave no `ModelReply`.
-
     """
     if model is None:
         raise ModelFailedError("there is no model: give the ledger one, or set `model` in MemoryConfig")

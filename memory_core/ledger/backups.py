@@ -35,7 +35,6 @@ def save_backup(
 
     Raises:
         StorageUnavailableError: It could not be written.
-
     """
     digest = (content_hash(data) or "absent")[:8]  # "absent" has six letters and stays whole
     stem = f"MEMORY-{now.astimezone(UTC):%Y%m%dT%H%M%S%f}Z-{digest}"
@@ -68,7 +67,6 @@ def forget_backup(backup: Backup) -> None:
 
     Raises:
         StorageUnavailableError: It could not be removed.
-
     """
     try:
         backup.path.with_suffix(".json").unlink(missing_ok=True)

@@ -51,7 +51,7 @@ def entries(text: str) -> list[Entry]:
     found: list[Entry] = []
     lines = lines_of(text)
     start, end, heading, fence = 0, 0, False, ""
-    after_blank = True
+    after_blank, inside = True, False
 
     def close() -> None:
         nonlocal start
@@ -61,6 +61,8 @@ def entries(text: str) -> list[Entry]:
 
     for number, line in enumerate(lines, 1):
         mark = _FENCE.match(line)
+        if fence and inside and line.strip() and line[0] not in " \t":
+            fence = ""  # a fence inside a bullet ends with the bullet at the latest
         if fence:
             end = number
             if mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
@@ -79,7 +81,7 @@ def entries(text: str) -> list[Entry]:
             start, heading = number, is_heading
         end, after_blank = number, False
         if mark:
-            fence = mark[1]
+            fence, inside = mark[1], indented
     close()
     return found
 

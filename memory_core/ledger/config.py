@@ -16,7 +16,6 @@ def check_template(template: str) -> str:
 
     Raises:
         ConfigError: It does not; the sentence says what was found.
-
     """
     found = template.count("%")
     if found != 2 or template.count("%d") != 2:
@@ -90,7 +89,6 @@ class FlushTrigger:
 
         Raises:
             ConfigError: The gap is negative or no timedelta.
-
         """
         _duration("flush_trigger", gap)
         return cls("throttled", gap) if gap else cls("always")
@@ -113,7 +111,6 @@ class MemoryConfig:
 
     Raises:
         ConfigError: A value is outside what is allowed; the sentence says what is.
-
     """
 
     model: Any = None
@@ -156,7 +153,6 @@ class MemoryConfig:
 
         Raises:
             ConfigError: A name is unknown or a value is not allowed.
-
         """
         known = [field.name for field in fields(cls)]
         unknown = [name for name in values if name not in known]

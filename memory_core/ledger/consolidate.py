@@ -107,7 +107,6 @@ def take_snapshot(places: Places) -> Snapshot:
 
     Raises:
         StorageUnavailableError, CorruptEntryError: `MEMORY.md` cannot be read: it must not be replaced then.
-
     """
     with locked(places):
         memory = read_bytes(places, places.memory_md)

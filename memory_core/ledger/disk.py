@@ -64,7 +64,6 @@ class Places:
 
         Raises:
             StorageUnavailableError: It leads out of it.
-
         """
         try:
             inside = path.resolve().is_relative_to(self.workspace.resolve())
@@ -115,7 +114,6 @@ def read_bytes(places: Places, path: Path) -> bytes | None:
     Raises:
         StorageUnavailableError: It cannot be read, is no regular file, or lies outside the workspace.
         CorruptEntryError: It is larger than 16 MB.
-
     """
     try:
         # Not blocking: a named pipe in the place of a file must not stop us before it is seen to be one.
@@ -142,7 +140,6 @@ def decode(data: bytes, path: Path) -> str:
 
     Raises:
         CorruptEntryError: It is not UTF-8; the message says where.
-
     """
     try:
         return data.decode("utf-8-sig")
@@ -158,7 +155,6 @@ def read_text(places: Places, path: Path) -> str | None:
 
     Raises:
         StorageUnavailableError, CorruptEntryError: As `read_bytes` and `decode`.
-
     """
     data = read_bytes(places, path)
     return None if data is None else decode(data, path)
@@ -169,7 +165,6 @@ def make_folder(places: Places, folder: Path) -> None:
 
     Raises:
         StorageUnavailableError: It cannot be created.
-
     """
     try:
         places.checked(folder).mkdir(parents=True, exist_ok=True)
@@ -184,8 +179,7 @@ def locked(places: Places, name: str = ".lock", timeout_s: float | None = None) 
     """Hold a lock between processes and threads; the system frees it when its holder dies.
 
     Raises:
-        StorageUnavailableError: Another one held it for longer than `timeout_s` (by default 20 s), or it cannot be created.
-
+        StorageUnavailableError: It was held for longer than `timeout_s` (by default 20 s), or cannot be created.
     """
     make_folder(places, places.folder)
     path = places.checked(places.folder / name)
@@ -219,7 +213,6 @@ def append(places: Places, path: Path, text: str, *, first_line: str = "", tight
 
     Raises:
         StorageUnavailableError: It could not be written; nothing of it is there.
-
     """
     make_folder(places, path.parent)
     for _ in range(_APPEND_TRIES):
@@ -269,7 +262,6 @@ def replace(places: Places, path: Path, data: bytes) -> None:
 
     Raises:
         StorageUnavailableError: It could not be written; the file is as it was.
-
     """
     make_folder(places, path.parent)
     temporary = None

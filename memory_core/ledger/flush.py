@@ -157,7 +157,6 @@ def write_block(places: Places, facts: Sequence[str], moment: datetime, label: s
     Raises:
         StorageUnavailableError: It could not be written; nothing of it is there.
         CorruptEntryError: The day's file is not UTF-8.
-
     """
     with locked(places):
         return append_block(places, facts, moment, label)

@@ -1,7 +1,7 @@
 """The search over `MEMORY.md` and `memory/*.md`: an index that follows the files before every search.
 
-Each bullet or line is an entry. Its key stands for path and line but shows neither, because searchers index the words of
-a key, and a query for `2499` must not find line 2499. Files are compared by their stat; one that was written within
+Each bullet or line is an entry. Its key stands for path and line but shows neither, because searchers index the words
+of a key, and a query for `2499` must not find line 2499. Files are compared by their stat; one that was written within
 the last two seconds is read again, because a clock tick can hide an edit. New, renamed and deleted files, and edits of
 `MEMORY.md`, of the last two daily files and of what changed lately, are seen by the next search; an edit in place of an
 older file at the latest one second later. What changed goes to the searcher as a step of a change feed; the cursor is a
@@ -76,7 +76,6 @@ class LedgerIndex:
         build: Makes the searcher, at the first search.
         clock: Where the time comes from.
         zone: Decides which moment the day of a daily file is; None is the system's zone.
-
     """
 
     def __init__(self, places: Places, build: Callable[[], MemorySearcher], clock: Clock, zone: tzinfo | None) -> None:
@@ -99,7 +98,6 @@ class LedgerIndex:
         Raises:
             StorageUnavailableError: The folder cannot be listed.
             SearcherError: The index failed.
-
         """
         limit = min(limit, MAX_HITS)
         if limit < 1 or not text.strip():

@@ -29,7 +29,6 @@ def check_budget(budget_tokens: int) -> int:
 
     Raises:
         BudgetError: It is negative, no whole number, or between 1 and the least that a block takes.
-
     """
     check_count(budget_tokens, "budget_tokens")
     if 0 < budget_tokens < MIN_BUDGET_TOKENS:
@@ -47,7 +46,6 @@ def block(memory: str, budget_tokens: int, wording: Wording, *, searchable: bool
 
     Raises:
         BudgetError: As `check_budget`.
-
     """
     check_budget(budget_tokens)
     found = entries(clean_text(memory))

@@ -53,7 +53,6 @@ class Ledger:
 
     Raises:
         ConfigError: The time zone or the locale is unknown, or the model is nothing that can be asked.
-
     """
 
     def __init__(
@@ -111,7 +110,6 @@ class Ledger:
             isolation_key: Whose throttle it is: a user, a session, an agent, or all.
             reason: `call` obeys `config.flush_trigger`; the others (before a compaction, in overflow recovery, by
                 hand) always run.
-
         """
         if self.disable_memory_hooks:
             return FlushResult("off")
@@ -126,7 +124,6 @@ class Ledger:
 
         Args:
             allow_shrink: Accept an answer that drops more than half of `MEMORY.md`.
-
         """
         if self.disable_memory_hooks:
             return ConsolidationResult("off")
@@ -151,7 +148,6 @@ class Ledger:
         Raises:
             BudgetError: The budget is negative or too small to hold a block; 0 means no block.
             StorageUnavailableError, CorruptEntryError: `MEMORY.md` is there and cannot be read.
-
         """
         check_budget(budget_tokens)
         if not self.enabled or not budget_tokens:
@@ -164,7 +160,6 @@ class Ledger:
 
         Raises:
             StorageUnavailableError, SearcherError: The files or the index cannot be read.
-
         """
         return self._index.search(text, limit)
 
@@ -174,7 +169,6 @@ class Ledger:
         Raises:
             PathRefusedError: The path leaves the workspace's memory, or file or lines are not there.
             StorageUnavailableError, CorruptEntryError: It cannot be read.
-
         """
         return get_lines(self.places, path, start_line, end_line)
 
@@ -186,7 +180,6 @@ class Ledger:
         Raises:
             InvalidEntryError: It is blank or too long.
             StorageUnavailableError, CorruptEntryError: It could not be written; the message says where it is missing.
-
         """
         return save(self.places, content, self.now())
 
@@ -195,7 +188,6 @@ class Ledger:
 
         Raises:
             NothingToUndoError: Nothing has been consolidated yet.
-
         """
         return undoing.diff(self.places)
 
@@ -205,7 +197,6 @@ class Ledger:
         Raises:
             NothingToUndoError: There is no backup, or the file was edited since and `force` is False.
             StorageUnavailableError: It could not be written.
-
         """
         return undoing.undo(self.places, self.clock, force=force)
 

@@ -98,7 +98,6 @@ def prune_logs(job: Job) -> tuple[str, ...]:
 
     Raises:
         StorageUnavailableError: The folder cannot be listed, or a transcript not be deleted.
-
     """
     now, days = job.clock.now(), job.config.session_retention_days
     oldest_kept = (now - timedelta(days=days)).timestamp()

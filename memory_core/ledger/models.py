@@ -48,7 +48,6 @@ class OpenAICompatibleModel:
         transport: An httpx transport, for proxies and tests.
 
     Redirects are not followed: a conversation goes to the named host or nowhere.
-
     """
 
     def __init__(
@@ -77,7 +76,6 @@ class OpenAICompatibleModel:
         Raises:
             MissingExtraError: httpx is not installed.
             ModelUnavailableError: The endpoint cannot be reached, answers with an error status, or with no text.
-
         """
         try:
             import httpx
@@ -144,7 +142,6 @@ class PydanticAIModel:
 
         Raises:
             MissingExtraError: pydantic-ai, or the provider's own package, is not installed.
-
         """
         try:
             from pydantic_ai.direct import model_request
@@ -172,7 +169,6 @@ def as_chat_model(model: Any) -> ChatModel:
 
     Raises:
         ConfigError: It is none of them; the sentence says what is taken.
-
     """
     if isinstance(model, type):
         raise ConfigError(f"The model is the class {model.__name__}; give an instance of it.")

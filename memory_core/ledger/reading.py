@@ -38,7 +38,6 @@ def memory_path(places: Places, given: str) -> Path:
 
     Raises:
         PathRefusedError: Anything else: absolute, `..`, hidden, other folders, links that lead out of the memory.
-
     """
     allowed = (
         f"{given!r} is not a memory file. Give MEMORY.md, or a path such as memory/2026-06-02.md from a search hit."
@@ -68,7 +67,6 @@ def get_lines(places: Places, given: str, start_line: int | None, end_line: int 
     Raises:
         PathRefusedError: As `memory_path`, or the file is not there, or the lines are.
         StorageUnavailableError, CorruptEntryError: It cannot be read.
-
     """
     anchored = _WITH_LINE.fullmatch(given.strip())
     if anchored:

@@ -29,7 +29,6 @@ def save(places: Places, content: str, moment: datetime) -> Saved:
     Raises:
         InvalidEntryError: It is blank, too long, or nothing but our own injected memory.
         StorageUnavailableError, CorruptEntryError: One of the files could not be written; the message says which.
-
     """
     text = strip_own_blocks(clean_text(content)).strip()
     if not text:

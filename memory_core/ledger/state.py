@@ -60,7 +60,6 @@ class LedgerState:
 
         Raises:
             StorageUnavailableError: The state cannot be written.
-
         """
         with locked(self._places):
             state = _load(self._places, self._path) or {}
@@ -171,7 +170,6 @@ def save_watermark(places: Places, mark: Watermark | None) -> None:
 
     Raises:
         StorageUnavailableError: It could not be written.
-
     """
     path = places.folder / ".consolidation_state"
     if mark is None:

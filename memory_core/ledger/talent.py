@@ -31,7 +31,6 @@ class LedgerTalent:
 
     Raises:
         BudgetError: The budget is negative or too small to hold a block.
-
     """
 
     def __init__(

@@ -20,7 +20,6 @@ def last_backup(places: Places) -> Backup:
 
     Raises:
         NothingToUndoError: There is none.
-
     """
     found = next((backup for backup in backups(places) if not backup.undone), None)
     if found is None:
@@ -33,7 +32,6 @@ def diff(places: Places) -> str:
 
     Raises:
         NothingToUndoError: There is no backup.
-
     """
     backup = last_backup(places)
     before = _lines(backup.data, backup.path)
@@ -61,7 +59,6 @@ def undo(places: Places, clock: Clock, *, force: bool = False) -> Backup:
     Raises:
         NothingToUndoError: There is no backup, or `MEMORY.md` was edited after the consolidation and `force` is False.
         StorageUnavailableError: A file could not be written, or a consolidation is running.
-
     """
     try:
         with locked(places, ".consolidation.lock", timeout_s=0), locked(places):

@@ -36,7 +36,6 @@ def validate(reply: ModelReply, old: str, sources: str, max_tokens: int, *, allo
         sources: The ledgers that were merged; with `old` they tell the language.
         max_tokens: The limit of `MEMORY.md`, by our estimate.
         allow_shrink: Accept that most of `old` is gone.
-
     """
     if reply.finish_reason in BAD_FINISH:
         return Verdict(failure=f"the model stopped with {reply.finish_reason!r}")

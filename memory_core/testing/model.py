@@ -28,7 +28,6 @@ class FakeModel:
     Attributes:
         calls: Every call so far, in order; a call counts also when its step raises or is cancelled.
         delay_s: Each answer takes that long.
-
     """
 
     def __init__(self, *script: Step, delay_s: float = 0.0) -> None:

@@ -96,7 +96,7 @@ async def test_no_ledger_no_call(make: Make, tmp_path: Path) -> None:
     assert not (tmp_path / "MEMORY.md").exists()
 
 
-# --- replies that must not be taken ------------------------------------------------------------------------------------
+# --- replies that must not be taken ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ async def test_a_slow_model_is_given_up(make: Make, tmp_path: Path) -> None:
     assert (await make(FakeModel(NEW)).consolidate()).status == "written"  # the lock is free again
 
 
-# --- people and other processes ----------------------------------------------------------------------------------------
+# --- people and other processes --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("before", [None, "# Memory\n- old\n"])
@@ -241,7 +241,7 @@ async def test_a_held_write_lock_is_a_failure_not_a_hang(
     assert "held by another process" in result.error
 
 
-# --- a lost or unusual MEMORY.md -----------------------------------------------------------------------------------------
+# --- a lost or unusual MEMORY.md -------------------------------------------------------------------------------------
 
 
 async def test_a_lost_memory_md_is_built_anew_from_all_ledgers_archive_included(make: Make, tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ async def test_a_link_inside_the_workspace_stays_a_link(make: Make, tmp_path: Pa
     assert real.stat().st_mode & 0o777 == 0o640
 
 
-# --- backups, diff and undo ----------------------------------------------------------------------------------------------
+# --- backups, diff and undo ------------------------------------------------------------------------------------------
 
 
 async def test_backups_are_bounded(

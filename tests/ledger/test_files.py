@@ -8,12 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_core.errors import BudgetError, ConfigError, CorruptEntryError, InvalidEntryError, StorageUnavailableError
 from memory_core.ledger import Ledger, PathRefusedError
-from memory_core.ledger.blocks import as_bullet, block_hashes, entries, format_block, ledger_date, lines_of, units
+from memory_core.ledger.blocks import (
+    as_bullet,
+    block_hashes,
+    clean_text,
+    entries,
+    format_block,
+    ledger_date,
+    lines_of,
+    units,
+)
 from memory_core.ledger.disk import Places, append, locked, read_bytes, replace
 from memory_core.ledger.fencing import escape_tags, fence, strip_own_blocks
 from memory_core.ledger.inject import MIN_BUDGET_TOKENS
@@ -52,7 +61,10 @@ def test_entries_are_whole() -> None:
 
 
 def test_units_are_bullets_and_lines() -> None:
-    text = "# 2026-06-02\n\n## 12:00:00 +02:00 · saved\n\n- tea\n  with milk\n- a\n  - nested\n\n## People\nplain\nlines\n-\n"
+    text = (
+        "# 2026-06-02\n\n## 12:00:00 +02:00 · saved\n\n- tea\n  with milk\n- a\n  - nested\n\n"
+        "## People\nplain\nlines\n-\n"
+    )
     assert [(unit.line, unit.text) for unit in units(text)] == [
         (5, "tea with milk"),
         (7, "a"),
@@ -81,10 +93,12 @@ def test_a_written_block_is_recognised_again(written: list[str]) -> None:
     assert block_hashes(block) <= block_hashes(f"# 2026-06-02\n\n- else\n\n{block}\n## 13:00:00 +00:00\n\n- more\n")
 
 
-@given(texts.filter(lambda text: bool(text.strip())))
+@example("```\nnever closed")
+@example("a\n~~~\n# x")
+@given(texts.filter(lambda text: bool(clean_text(text).strip())))
 def test_saved_text_is_one_entry(text: str) -> None:
     bullet = as_bullet(text)
-    assert len([entry for entry in entries(f"- before\n{bullet}\n- after")]) >= 2
+    assert len(entries(f"- before\n{bullet}\n- after")) == 3
     assert all(line == "" or line.startswith(("- ", "  ")) for line in bullet.split("\n"))
 
 

@@ -136,7 +136,7 @@ async def test_a_disk_that_cannot_be_written_is_reported_not_raised(make: Make, 
     assert ledger.problems()
 
 
-# --- off means off -----------------------------------------------------------------------------------------------------
+# --- off means off ---------------------------------------------------------------------------------------------------
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int]]:

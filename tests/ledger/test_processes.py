@@ -1,5 +1,6 @@
 """Several processes and a person on one workspace, and processes that die."""
 
+import asyncio
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from memory_core.ledger import Ledger, MemoryConfig
+from memory_core.ledger.disk import locked
 from memory_core.testing.model import FakeModel
 from tests.ledger.worker import union
 
@@ -36,7 +38,7 @@ def ledger_text(workspace: Path) -> str:
     return "\n".join(path.read_text("utf-8") for path in sorted((workspace / "memory").glob("*.md")))
 
 
-async def test_processes_flush_and_consolidate_while_a_person_edits(make: Make, tmp_path: Path) -> None:
+def test_processes_flush_and_consolidate_while_a_person_edits(make: Make, tmp_path: Path) -> None:
     each = 60 if SOAK else 20
     flushers = [start("flush", tmp_path, f"writer{n}", each) for n in range(2)]
     others = [start("consolidate", tmp_path, "-", each) for _ in range(2)] + [start("save", tmp_path, "tool", each)]
@@ -48,8 +50,6 @@ async def test_processes_flush_and_consolidate_while_a_person_edits(make: Make, 
         before = memory.read_bytes() if memory.exists() else b""
         draft = tmp_path / "draft"
         draft.write_bytes(before + f"- edit by hand {edits}\n".encode())
-        from memory_core.ledger.disk import locked
-
         with locked(make().places):  # without the lock this very test would lose what `save` appends
             if (memory.read_bytes() if memory.exists() else b"") == before:
                 draft.rename(memory)
@@ -65,7 +65,7 @@ async def test_processes_flush_and_consolidate_while_a_person_edits(make: Make, 
         for m in range(each):
             assert len(re.findall(rf"^- fact writer{n} {m}$", text, re.MULTILINE)) == 1
     last = make(FakeModel(union), MemoryConfig(consolidation_max_tokens=40_000))
-    assert (await last.consolidate()).status in ("written", "unchanged", "nothing")
+    assert asyncio.run(last.consolidate()).status in ("written", "unchanged", "nothing")
     final = memory.read_text("utf-8")
     wanted = [f"- fact writer{n} {m}" for n in range(2) for m in range(each)]
     wanted += [f"- saved tool {m}" for m in range(each)] + [f"- edit by hand {m}" for m in range(edits)]
@@ -75,7 +75,7 @@ async def test_processes_flush_and_consolidate_while_a_person_edits(make: Make, 
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-async def test_one_conversation_flushed_by_two_processes_at_once_stands_once(tmp_path: Path) -> None:
+def test_one_conversation_flushed_by_two_processes_at_once_stands_once(tmp_path: Path) -> None:
     processes = [start("flush", tmp_path, "same", 10) for _ in range(2)]
     statuses = Counter(line.split()[-1] for process in processes for line in finished(process))
     assert statuses == {"written": 10, "duplicate": 10}

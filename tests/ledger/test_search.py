@@ -183,7 +183,7 @@ def test_the_configured_searcher_is_used(tmp_path: Path, monkeypatch: Any) -> No
     write(tmp_path, "MEMORY.md", "- tea\n")
     assert Ledger(tmp_path).search("tea")
     assert Ledger(tmp_path, searcher="fulltext").search("tea")
-    with pytest.raises(LookupError, match="no searcher 'fultext'. Did you mean 'fulltext'"):
+    with pytest.raises(LookupError, match="Did you mean 'fulltext'"):
         Ledger(tmp_path, searcher="fultext").search("tea")
 
 
@@ -194,7 +194,7 @@ def test_bom_crlf_and_line_separators_count_as_editors_count(make: Make, tmp_pat
     assert make().get("MEMORY.md", hit.line, hit.line).lines == ("- zebra",)
 
 
-# --- tools ---------------------------------------------------------------------------------------------------------------
+# --- tools -----------------------------------------------------------------------------------------------------------
 
 HERE = ToolContext(".")
 
@@ -315,7 +315,7 @@ def test_a_ledger_for_each_directory(make: Make, tmp_path: Path, clock: FakeCloc
     assert set(asked) == {str(tmp_path / "a")}
 
 
-# --- both talents for one agent --------------------------------------------------------------------------------------------
+# --- both talents for one agent --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
