@@ -73,10 +73,19 @@ def _utc(moment: datetime) -> datetime:
     return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
 
 
+def _storable(text: str) -> str:
+    """Return `text` unchanged; pydantic lets lone surrogates pass, which no store can write."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("the text holds a lone surrogate, which cannot be stored") from error
+    return text
+
+
 def _not_blank(content: str) -> str:
     if not content.strip():
         raise ValueError("the content is blank")
-    return content
+    return _storable(content)
 
 
 def _whole_importance(value: int) -> int:
@@ -129,7 +138,7 @@ class MemoryEntry(BaseModel):
     created_at: UtcDatetime
     updated_at: UtcDatetime
     expires_at: UtcDatetime | None = None
-    source: str = "tool"
+    source: Annotated[str, AfterValidator(_storable)] = "tool"
     metadata: Annotated[dict[str, JsonValue], AfterValidator(_plain_json)] = {}
 
     @classmethod
