@@ -112,7 +112,10 @@ def _single(entry: MemoryEntry, checks: Collection[Check], limits: AuditLimits, 
 
 def _span(left: timedelta) -> str:
     days, hours = divmod(int(left.total_seconds()) // 3600, DAY_S // 3600)
-    return f"{days} days" if days > 1 else f"{days * 24 + hours} hours"
+    if days > 1:
+        return f"{days} days"
+    hours += days * 24
+    return f"{hours} hour" if hours == 1 else f"{hours} hours"
 
 
 def _secret_kinds(entry: MemoryEntry) -> list[str]:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 MASK = "********"
 _SECRET_NAME = re.compile(
-    r"(?:^|[_-])(?:pass(?:word|wd|phrase)?|secret|tokens?|credentials?|auth|(?:api|access|private|secret)[_-]?keys?|key)$",
+    r"(?:^|[_-])(?:pass(?:word|wd|phrase)?|secret|token|credentials?|auth|(?:api|access|private|secret)[_-]?keys?|key)$",
     re.IGNORECASE,
 )
-_URL_PASSWORD = re.compile(r"(?P<head>[a-z][a-z0-9+.-]*://[^\s/?#@]*:)[^\s/?#]*(?=@)", re.IGNORECASE)
+_URL_PASSWORD = re.compile(r"(?P<head>[a-z][a-z0-9+.-]*://[^\s/?#@:]*:)[^\s/?#]*(?=@)", re.IGNORECASE)
 _URL_SECRET = re.compile(r"(?P<head>[?&](?:password|passwd|secret|token|api_?key|key)=)[^&#\s]+", re.IGNORECASE)
 
 

@@ -68,7 +68,7 @@ def doctor(state: State, audit: bool, soon_days: int) -> int | None:
         say(f"{name}: {value}")
     for problem in problems:
         where = f" ({problem.where})" if problem.where else ""
-        say(one_line(f"{problem.severity.upper()}  {problem.message}{where} {problem.advice}"))
+        say(one_line(f"{problem.severity.upper()} {problem.message}{where} {problem.advice}"))
     if report is not None:
         _print_audit(report, full=audit)
     if not problems:

@@ -44,7 +44,7 @@ def plugins(ctx: click.Context) -> int | None:
                 needs = f"  needs: {row['install']}" if row["install"] else ""
                 say(f"  {row['name']:<22}{origin}{needs}")
     for failure in failures:
-        say(one_line(f"FAILED  {failure['plugin']}: {failure['error']}"))
+        say(one_line(f"FAILED {failure['plugin']}: {failure['error']}"))
     return 1 if failures else None
 
 
