@@ -79,7 +79,7 @@ def _single(entry: MemoryEntry, checks: Collection[Check], limits: AuditLimits, 
             "secrets",
             (entry.id,),
             f"{place} holds what looks like a secret: {', '.join(kinds)}.",
-            "Forget it and store where the secret is kept instead; `filter = [\"redact\"]` keeps new ones out.",
+            'Forget it and store where the secret is kept instead; `filter = ["redact"]` keeps new ones out.',
             {"kinds": kinds},
         )
     if "loops" in checks and (marker := own_words(entry.content)):

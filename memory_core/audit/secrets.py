@@ -49,7 +49,10 @@ _ASSIGNED: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("password", re.compile(r"(?<![A-Za-z])(?i:%s)[\"'`”」]?%s" % (_PASSWORD, _IS) + _VALUE % 4)),
     ("key or token", re.compile(r"(?<![A-Za-z])(?i:%s)[\"'`”」]?%s" % (_KEY, _IS) + _VALUE % 8)),
 )
-_PLACEHOLDER = re.compile(r"[<$\[{%*.(]|~?/[\w.-]*(?:/|$)|(?:os|process)\.env|x{3,}|\*{3,}|(?:none|null|true|false|undefined|changeme|redacted|required)\b", re.IGNORECASE)
+_PLACEHOLDER = re.compile(
+    r"[<$\[{%*.(]|~?/[\w.-]*(?:/|$)|(?:os|process)\.env|x{3,}|\*{3,}|(?:none|null|true|false|undefined|changeme|redacted|required)\b",
+    re.IGNORECASE,
+)
 _QUOTES = "\"'`”」》"
 _CARD = re.compile(r"(?<![0-9A-Za-z.+-])(?:[0-9](?:[ -](?=[0-9]))?){12,18}[0-9](?![0-9A-Za-z]|\.[0-9]|-[0-9A-Za-z])")
 _CARD_ISSUERS: tuple[tuple[re.Pattern[str], tuple[int, ...]], ...] = (

@@ -108,7 +108,5 @@ def cli(ctx: click.Context, verbose: bool, debug: bool, **options: Any) -> None:
     state = ctx.ensure_object(State)
     for name, value in options.items():
         apply_option(state, name, value)
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.ERROR, format="%(name)s: %(message)s", force=verbose
-    )
+    logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(name)s: %(message)s", force=verbose)
     ctx.call_on_close(state.close)

@@ -21,7 +21,14 @@ SEVERITIES = ("error", "warning", "info")
 
 @click.command()
 @click.option("--audit", is_flag=True, help="Look at every memory too: duplicates, secrets, fragments, loops.")
-@click.option("--soon", "soon_days", type=click.IntRange(min=0), default=SOON_DAYS, show_default=True, help="Days that count as soon.")
+@click.option(
+    "--soon",
+    "soon_days",
+    type=click.IntRange(min=0),
+    default=SOON_DAYS,
+    show_default=True,
+    help="Days that count as soon.",
+)
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def doctor(state: State, audit: bool, soon_days: int) -> int | None:

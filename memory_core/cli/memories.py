@@ -112,7 +112,14 @@ def recall(state: State, key: str, raw: bool) -> int | None:
 
 @click.command()
 @click.argument("text", type=TEXT)
-@click.option("-k", "--top-k", type=click.IntRange(1, MAX_TOP_K), default=DEFAULT_TOP_K, show_default=True, help="At most so many.")
+@click.option(
+    "-k",
+    "--top-k",
+    type=click.IntRange(1, MAX_TOP_K),
+    default=DEFAULT_TOP_K,
+    show_default=True,
+    help="At most so many.",
+)
 @click.option("--min-importance", type=click.IntRange(1, 10), help="Only memories of at least this importance.")
 @click.option("--explain", is_flag=True, help="Say what each part of the searcher gave.")
 @shared_options("cwd", "user", "scope", "json")
@@ -140,11 +147,15 @@ def search(state: State, text: str, top_k: int, min_importance: int | None, expl
         say(f"{number}. {hit.score:.2f}  {headline(hit.entry)}")
         say(indented(hit.entry.content))
         if explain:
-            say(indented("because: " + ", ".join(f"{name} {value:g}" for name, value in explained(hit.explain).items())))
+            say(
+                indented("because: " + ", ".join(f"{name} {value:g}" for name, value in explained(hit.explain).items()))
+            )
 
 
 @click.command("list")
-@click.option("-n", "--limit", type=click.IntRange(min=1), default=MAX_LISTED, show_default=True, help="At most so many.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), default=MAX_LISTED, show_default=True, help="At most so many."
+)
 @click.option("--all", "everything", is_flag=True, help="List all of them.")
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
@@ -199,7 +210,9 @@ def forget(state: State, keys: tuple[str, ...]) -> int | None:
 @click.command()
 @click.argument("new_key", type=TEXT)
 @click.argument("insight", type=TEXT)
-@click.option("--merge", "keys", type=TEXT, multiple=True, required=True, metavar="KEY", help="A memory to merge; repeat it.")
+@click.option(
+    "--merge", "keys", type=TEXT, multiple=True, required=True, metavar="KEY", help="A memory to merge; repeat it."
+)
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def consolidate(state: State, new_key: str, insight: str, keys: tuple[str, ...]) -> int | None:
@@ -210,16 +223,16 @@ def consolidate(state: State, new_key: str, insight: str, keys: tuple[str, ...])
     \b
     memory-core consolidate stack "Python 3.12 with Solon" --merge python --merge framework
     """
-    done = state.open().consolidate(
-        keys, new_key, insight, user_id=state.user_id, scope=state.scope, source="cli"
-    )
+    done = state.open().consolidate(keys, new_key, insight, user_id=state.user_id, scope=state.scope, source="cli")
     if state.as_json:
         print_json(
             {
                 "stored": to_fields(done.entry),
                 "removed": [{"scope": id.scope, "user": id.user_id, "key": id.key} for id in done.removed],
                 "missing": list(done.missing),
-                "left": [{"scope": id.scope, "user": id.user_id, "key": id.key, "reason": why} for id, why in done.left],
+                "left": [
+                    {"scope": id.scope, "user": id.user_id, "key": id.key, "reason": why} for id, why in done.left
+                ],
             }
         )
     else:
@@ -236,7 +249,9 @@ def consolidate(state: State, new_key: str, insight: str, keys: tuple[str, ...])
 @click.command()
 @click.argument("text", type=TEXT, default="")
 @click.option("--session", metavar="ID", help="The session, where memories are isolated by session.")
-@click.option("--locale", type=click.Choice(["en", "zh"]), help="Language of the wording; by default the configured one.")
+@click.option(
+    "--locale", type=click.Choice(["en", "zh"]), help="Language of the wording; by default the configured one."
+)
 @shared_options("cwd", "json")
 @pass_state
 def inject(state: State, text: str, session: str | None, locale: str | None) -> None:
@@ -256,5 +271,3 @@ def inject(state: State, text: str, session: str | None, locale: str | None) -> 
         say(block)
     else:
         warn("memory-core: There is nothing to inject.")
-
-

@@ -193,5 +193,3 @@ def reindex(state: State) -> None:
         print_json({"indexed": count, "users": len(users)})
     else:
         say(f"Indexed {count} memories of {len(users)} {'user' if len(users) == 1 else 'users'}.")
-
-

@@ -7,8 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from memory_searcher_fulltext.searcher import FulltextSearcher
-from memory_storer_markdown.storer import MarkdownStorer
 
 from memory_core.audit import CHECKS, AuditLimits, AuditReport, Check, run_audit
 from memory_core.audit.duplicates import near_pairs
@@ -19,6 +17,8 @@ from memory_core.talent.fence import fenced, quoted
 from memory_core.talent.wording import wording
 from memory_core.testing import NASTY_CONTENTS, FakeClock, make_entry
 from memory_core.text import similarity, unique_tokens
+from memory_searcher_fulltext.searcher import FulltextSearcher
+from memory_storer_markdown.storer import MarkdownStorer
 from tests.audit.test_secrets import CARD, GITHUB
 
 
@@ -33,7 +33,9 @@ def solution(tmp_path: Path, clock: FakeClock) -> StandardSolution:
     return StandardSolution(storer, FulltextSearcher(), ("user", "workspace"), clock=clock)
 
 
-def audit(solution: StandardSolution, clock: FakeClock, *entries: MemoryEntry, checks: tuple[Check, ...] = CHECKS) -> AuditReport:
+def audit(
+    solution: StandardSolution, clock: FakeClock, *entries: MemoryEntry, checks: tuple[Check, ...] = CHECKS
+) -> AuditReport:
     solution.storer.put_many(entries)
     report = run_audit(solution, clock=clock, checks=checks)
     assert json.loads(json.dumps(report.to_json()))["entries"] == len(entries)
@@ -45,7 +47,11 @@ def keys(report: AuditReport, check: Check) -> list[tuple[str, ...]]:
 
 
 def test_a_clean_store_has_no_findings(solution: StandardSolution, clock: FakeClock) -> None:
-    entries = [make_entry(f"k{place}", content) for place, content in enumerate(NASTY_CONTENTS) if "memory_context" not in content]
+    entries = [
+        make_entry(f"k{place}", content)
+        for place, content in enumerate(NASTY_CONTENTS)
+        if "memory_context" not in content
+    ]
     report = audit(solution, clock, *entries)
     assert [finding for finding in report.findings if finding.check not in ("duplicates", "oversized")] == []
 
@@ -154,7 +160,13 @@ def test_without_the_package_the_report_says_so(
 
 
 def test_oversized(solution: StandardSolution, clock: FakeClock) -> None:
-    report = audit(solution, clock, make_entry("en", "word " * 1_600), make_entry("zh", "记" * 2_600), make_entry("ok", "word " * 1_500))
+    report = audit(
+        solution,
+        clock,
+        make_entry("en", "word " * 1_600),
+        make_entry("zh", "记" * 2_600),
+        make_entry("ok", "word " * 1_500),
+    )
     assert keys(report, "oversized") == [("zh",)]  # 8,000 Latin characters are 2,000 tokens: not over it
     assert run_audit(solution, clock=clock, limits=AuditLimits(oversized_tokens=1)).by_check()["oversized"]
 
@@ -181,7 +193,9 @@ def test_nothing_but_our_blocks_is_taken_for_one() -> None:
 
 
 def test_one_user_and_one_scope(solution: StandardSolution, clock: FakeClock) -> None:
-    solution.storer.put_many([make_entry("k", "x", user="a"), make_entry("k", "x", user="b"), make_entry("k", "x", user="a", scope="user")])
+    solution.storer.put_many(
+        [make_entry("k", "x", user="a"), make_entry("k", "x", user="b"), make_entry("k", "x", user="a", scope="user")]
+    )
     assert run_audit(solution, user_id="a", clock=clock).entries == 2
     assert run_audit(solution, user_id="a", scope="user", clock=clock).entries == 1
 

@@ -110,7 +110,9 @@ def test_a_failed_plugin_is_named_and_stops_nothing(cli: Cli) -> None:
 
 def test_plugins_lists_what_is_installed(cli: Cli) -> None:
     backends = {(row["kind"], row["name"]): row for row in cli("plugins", "--json").json["backends"]}
-    assert {("storer", "markdown"), ("searcher", "fulltext"), ("provider", "workspace"), ("filter", "redact")} <= set(backends)
+    assert {("storer", "markdown"), ("searcher", "fulltext"), ("provider", "workspace"), ("filter", "redact")} <= set(
+        backends
+    )
     assert backends["filter", "redact"]["install"] is None
     out = cli("plugins").out
     assert "storers\n" in out
@@ -187,7 +189,18 @@ def test_a_new_plugin_project_passes_its_own_tests(cli: Cli, kind: str, name: st
         assert word not in text
     site = tmp_path / "site"
     subprocess.run(
-        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(site), str(root)],
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-deps",
+            "--no-build-isolation",
+            "--target",
+            str(site),
+            str(root),
+        ],
         check=True,
         capture_output=True,
     )

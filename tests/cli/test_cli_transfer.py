@@ -40,7 +40,10 @@ def fill(cli: Cli) -> None:
 
 
 def listed(cli: Cli, *args: str) -> list[object]:
-    return sorted((*cli("list", "--all", "--json", *args).json, *cli("list", "--all", "--json", "--user", "alice", *args).json), key=str)
+    return sorted(
+        (*cli("list", "--all", "--json", *args).json, *cli("list", "--all", "--json", "--user", "alice", *args).json),
+        key=str,
+    )
 
 
 def test_a_round_trip_into_another_workspace(cli: Cli, tmp_path: Path, home: Path) -> None:
@@ -140,7 +143,10 @@ def test_a_failed_export_leaves_the_old_file(cli: Cli, monkeypatch: pytest.Monke
 def test_migrate(cli: Cli, second_store: str) -> None:
     fill(cli)
     before = listed(cli)
-    assert f"Would copy {len(before)} of {len(before)}" in cli("migrate", "--from", "markdown", "--to", second_store, "--dry-run").out
+    assert (
+        f"Would copy {len(before)} of {len(before)}"
+        in cli("migrate", "--from", "markdown", "--to", second_store, "--dry-run").out
+    )
     assert cli("list", "--storer", second_store).code == 2  # --storer is a global option
     assert cli("--storer", second_store, "list", "--json").json == []
     done = cli("migrate", "--from", "markdown", "--to", second_store)
@@ -193,7 +199,9 @@ def test_a_progress_bar_appears_after_two_seconds_on_a_terminal(monkeypatch: pyt
     assert "100/100" in terminal.getvalue()
 
 
-def test_no_progress_bar_where_nobody_watches(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_progress_bar_where_nobody_watches(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(progress, "WAIT_S", 0.0)
     with progress.progress_bar("Importing") as bar:
         bar(50, 100)

@@ -4,13 +4,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from memory_filter_redact import RedactOptions
-from memory_filter_redact.redact import Redactor
 
 from memory_core import load_provider
 from memory_core.audit import secrets
 from memory_core.errors import ConfigError, MissingExtraError, VetoedError
 from memory_core.testing import NASTY_CONTENTS, NASTY_KEYS, make_entry
+from memory_filter_redact import RedactOptions
+from memory_filter_redact.redact import Redactor
 from tests.audit.test_secrets import CARD, GITHUB, STRIPE, TOKENS
 
 

@@ -102,11 +102,13 @@ def test_bad_lines_are_named_and_the_others_go_on(solution: StandardSolution, cl
 
 @pytest.mark.parametrize(
     ("rule", "older", "same", "newer"),
-    [("newer", "present", "present", "new"), ("replace", "old", "same", "new"), ("skip", "present", "present", "present")],
+    [
+        ("newer", "present", "present", "new"),
+        ("replace", "old", "same", "new"),
+        ("skip", "present", "present", "present"),
+    ],
 )
-def test_conflicts(
-    solution: StandardSolution, clock: FakeClock, rule: str, older: str, same: str, newer: str
-) -> None:
+def test_conflicts(solution: StandardSolution, clock: FakeClock, rule: str, older: str, same: str, newer: str) -> None:
     day = timedelta(days=1)
     for name, moment, wanted in (("old", -day, older), ("same", timedelta(), same), ("new", day, newer)):
         solution.storer.put(make_entry("k", "present", at=clock.now()))

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from memory_core.options import Options
 from memory_core.plugins import hookimpl
-from pydantic import Field
 
 NAME = "overlap"
 
