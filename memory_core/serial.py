@@ -7,7 +7,7 @@ read by the next.
 
 import json
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 from pydantic_core import from_json as from_json_text
@@ -15,7 +15,9 @@ from pydantic_core import from_json as from_json_text
 from memory_core.errors import CorruptEntryError, MemoryCoreError
 from memory_core.model import MemoryEntry, MemoryId, first_reason
 
-_FIELDS = frozenset(("scope", "user", "key", "content", "importance", "created", "updated", "expires", "source", "metadata"))
+_FIELDS = frozenset(
+    ("scope", "user", "key", "content", "importance", "created", "updated", "expires", "source", "metadata")
+)
 _REQUIRED = ("scope", "user", "key", "content", "importance", "created", "updated")
 
 
@@ -81,4 +83,4 @@ def from_json(line: str | bytes) -> MemoryEntry:
         raise CorruptEntryError(f"This line is not JSON: {error}.") from error
     if not isinstance(fields, dict):
         raise CorruptEntryError(f"This line is a JSON {type(fields).__name__}, not a memory.")
-    return from_fields(fields)
+    return from_fields(cast("dict[str, Any]", fields))
