@@ -93,8 +93,8 @@ class LazyGroup(click.Group):
 @click.option("--debug", is_flag=True, help="Print the traceback of an error too.")
 @click.version_option(None, "-V", "--version", package_name="memory-talent", message="memory-core %(version)s")
 @click.pass_context
-def cli(ctx: click.Context, verbose: bool, debug: bool, **options: Any) -> None:
-    """Long-term memory for agents and people.
+def cli(ctx: click.Context, /, verbose: bool, debug: bool, **options: Any) -> None:
+    r"""Long-term memory for agents and people.
 
     \b
     memory-core quickstart                      a tour in a temporary directory

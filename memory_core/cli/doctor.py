@@ -1,4 +1,4 @@
-"""`doctor`: is everything well? Store, index, plugins, configuration, what expires soon; with --audit the memories too."""
+"""`doctor`: store, index, plugins, configuration and what expires soon; with --audit the memories themselves."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ SEVERITIES = ("error", "warning", "info")
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def doctor(state: State, audit: bool, soon_days: int) -> int | None:
-    """Check the configuration, the plugins, the store and the index; exit code 1 when there is an error.
+    r"""Check the configuration, the plugins, the store and the index; exit code 1 when there is an error.
 
     Broken files, one key stored twice, an index that lags behind, plugins that failed, what expires soon; each with
     what to do about it. --audit adds duplicates, fragments, secrets, oversized memories and recall loops.

@@ -41,8 +41,8 @@ NEAR_KEYS = 3
 @click.option("--meta", type=TEXT, multiple=True, metavar="NAME=VALUE", help="Metadata; may be repeated.")
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
-def remember(state: State, key: str, text: str, importance: int, ttl_s: int | None, meta: tuple[str, ...]) -> None:
-    """Store TEXT under KEY, or overwrite what is there.
+def remember(state: State, *, key: str, text: str, importance: int, ttl_s: int | None, meta: tuple[str, ...]) -> None:
+    r"""Store TEXT under KEY, or overwrite what is there.
 
     A TEXT of - is read from standard input.
 
@@ -87,7 +87,7 @@ def _metadata(pairs: tuple[str, ...]) -> dict[str, Any]:
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def recall(state: State, key: str, raw: bool) -> int | None:
-    """Print the memory with exactly this KEY; exit code 1 when there is none.
+    r"""Print the memory with exactly this KEY; exit code 1 when there is none.
 
     \b
     memory-core recall editor
@@ -125,7 +125,7 @@ def recall(state: State, key: str, raw: bool) -> int | None:
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def search(state: State, text: str, top_k: int, min_importance: int | None, explain: bool) -> None:
-    """Find the memories that fit TEXT: a word, a key, or a whole question.
+    r"""Find the memories that fit TEXT: a word, a key, or a whole question.
 
     \b
     memory-core search "which web framework?"
@@ -160,7 +160,7 @@ def search(state: State, text: str, top_k: int, min_importance: int | None, expl
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def list_memories(state: State, limit: int, everything: bool) -> None:
-    """List the memories by importance, then newest.
+    r"""List the memories by importance, then newest.
 
     \b
     memory-core list
@@ -187,7 +187,7 @@ def list_memories(state: State, limit: int, everything: bool) -> None:
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def forget(state: State, keys: tuple[str, ...]) -> int | None:
-    """Remove memories, from every scope unless --scope names one; exit code 1 when one was not there.
+    r"""Remove memories, from every scope unless --scope names one; exit code 1 when one was not there.
 
     \b
     memory-core forget editor
@@ -216,7 +216,7 @@ def forget(state: State, keys: tuple[str, ...]) -> int | None:
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def consolidate(state: State, new_key: str, insight: str, keys: tuple[str, ...]) -> int | None:
-    """Write INSIGHT under NEW_KEY for ever, verify it, and only then remove the merged memories.
+    r"""Write INSIGHT under NEW_KEY for ever, verify it, and only then remove the merged memories.
 
     NEW_KEY may be one of them; it is then overwritten in place.
 
@@ -255,7 +255,7 @@ def consolidate(state: State, new_key: str, insight: str, keys: tuple[str, ...])
 @shared_options("cwd", "json")
 @pass_state
 def inject(state: State, text: str, session: str | None, locale: str | None) -> None:
-    """Print the instruction block that an agent would be given for the user input TEXT.
+    r"""Print the instruction block that an agent would be given for the user input TEXT.
 
     \b
     memory-core inject "Which framework do I use?"

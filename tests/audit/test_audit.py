@@ -156,7 +156,8 @@ def test_without_the_package_the_report_says_so(
     assert len(report.notes) == 1
     assert "memory-talent[redact]" in report.notes[0]
     assert keys(report, "secrets") == [("k",)]
-    assert run_audit(solution, clock=clock, checks=("expiring",)).notes == ()
+    only: tuple[Check, ...] = ("expiring",)
+    assert run_audit(solution, clock=clock, checks=only).notes == ()
 
 
 def test_oversized(solution: StandardSolution, clock: FakeClock) -> None:

@@ -19,7 +19,11 @@ GOOGLE = "AIza" + "Sy0123456789abcdefghijklmnopqrstuvw"[:35].ljust(35, "x")
 OPENAI = "sk-proj-" + "Ab1" * 12
 SLACK = "xoxb-" + "1234567890-abcdefGHIJ"
 JWT = "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
-PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEow\nabc\n-----END RSA " + "PRIVATE KEY-----"
+PEM = (
+    "-----BEGIN RSA "
+    "PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A\n\nMIIEow\n-----END RSA "
+    "PRIVATE KEY-----"
+)
 CARD = "4111" + "111111111111"
 TOKENS = (
     STRIPE,

@@ -17,7 +17,7 @@ from tests.cli.conftest import Cli, one_sentence
 
 
 def program(*args: str, env: dict[str, str] | None = None, **options: Any) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
+    return subprocess.Popen[bytes](
         [sys.executable, "-m", "memory_core.cli", *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

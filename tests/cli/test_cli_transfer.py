@@ -164,7 +164,11 @@ def test_migrate(cli: Cli, second_store: str) -> None:
 
 def test_a_migration_with_losses_fails(cli: Cli, second_store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(cli)
-    monkeypatch.setattr("memory_storer_markdown.storer.MarkdownStorer.put_many", lambda _, __: 0)
+
+    def forgetful(_: object, __: object) -> int:
+        return 0
+
+    monkeypatch.setattr("memory_storer_markdown.storer.MarkdownStorer.put_many", forgetful)
     result = cli("migrate", "--from", "markdown", "--to", second_store)
     assert result.code == 1
     assert "differ or are missing in second" in result.err

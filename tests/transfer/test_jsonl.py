@@ -59,7 +59,7 @@ def test_a_round_trip_loses_nothing(open_solution: OpenSolution, clock: FakeCloc
     assert (again.stored, again.unchanged) == (0, report.stored)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_legal_entry_survives(open_solution: OpenSolution, clock: FakeClock, data: st.DataObject) -> None:
     target = open_solution("target")

@@ -1,4 +1,4 @@
-"""The searcher `overlap`: how much of the query's words does a memory hold?"""
+"""The searcher `overlap`: how many of the query's words a memory holds."""
 
 from typing import Any
 
