@@ -62,6 +62,14 @@ class ProviderContext:
             hooks=Hooks(self.registry, filters),
         )
 
+    def searcher(self, scopes: Sequence[ScopePlace]) -> MemorySearcher:
+        """Build the configured searcher alone, for something else than memories that lies in `scopes`.
+
+        Raises:
+            PluginError, ConfigError: As `solution`.
+        """
+        return _Builder(self, tuple(scopes)).searcher(self.loaded.settings.searcher)
+
 
 class _Builder:
     """Builds the backends of one solution; a searcher may ask it for its arms and embedder."""
