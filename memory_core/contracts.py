@@ -85,7 +85,8 @@ class ScopePlace:
 class BackendContext:
     """What a backend's factory is told beside its own options.
 
-    `scopes` go from low to high priority. `index_dir` is a private directory for derived files: it may be deleted at
+    `scopes` go from low to high priority. `workspace` is the directory for which the settings were read: relative
+    paths in options start there. `index_dir` is a private directory for derived files: it may be deleted at
     any time, and need not exist yet. `stemmer` is for `memory_core.text.tokens`. `build_searcher` and
     `build_embedder` let a backend use others by name, with the options that the configuration has for them.
     """
@@ -96,6 +97,7 @@ class BackendContext:
     stemmer: str | None
     build_searcher: "SearcherBuilder"
     build_embedder: "EmbedderBuilder"
+    workspace: Path = Path()
 
 
 class SearcherBuilder(Protocol):

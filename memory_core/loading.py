@@ -94,6 +94,7 @@ class _Builder:
                 stemmer=self._context.loaded.settings.stemmer,
                 build_searcher=self.searcher,
                 build_embedder=self.embedder,
+                workspace=self._context.loaded.workspace,
             ),
         )
 
@@ -148,6 +149,8 @@ def load_provider(
     loaded.check(registry)
     for kind in ("storer", "searcher"):
         registry.backend(kind, getattr(loaded.settings, kind))
+    for filter_name in loaded.settings.filter:
+        registry.backend("filter", filter_name)
     name = loaded.settings.provider
     context = ProviderContext(loaded, registry, clock or SystemClock())
     provider: MemorySolutionProvider = registry.backend("provider", name).build(
