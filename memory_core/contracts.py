@@ -85,7 +85,8 @@ class BackendContext:
     """What a backend's factory is told beside its own options.
 
     `scopes` go from low to high priority. `index_dir` is a private directory for derived files: it may be deleted at
-    any time, and need not exist yet. `stemmer` is for `memory_core.text.tokens`. `build_searcher` and `build_embedder` let a backend use others by name, with
+    any time, and need not exist yet. `cache_dir` is the like, shared by all of the user's indexes; None means
+    `index_dir`. `stemmer` is for `memory_core.text.tokens`. `build_searcher` and `build_embedder` let a backend use others by name, with
     the options that the configuration has for them.
     """
 
@@ -95,6 +96,7 @@ class BackendContext:
     stemmer: str | None
     build_searcher: "SearcherBuilder"
     build_embedder: "EmbedderBuilder"
+    cache_dir: Path | None = None
 
 
 class SearcherBuilder(Protocol):

@@ -86,6 +86,7 @@ class _Builder:
                 stemmer=self._context.loaded.settings.stemmer,
                 build_searcher=self.searcher,
                 build_embedder=self.embedder,
+                cache_dir=self._context.home / "cache",
             ),
         )
 
