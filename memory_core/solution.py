@@ -277,16 +277,8 @@ class StandardSolution(MemorySolution):
     # --- following -------------------------------------------------------------------------------------------------
 
     def sync(self, user_id: str = SHARED_USER_ID) -> int:  # noqa: D102 - the contract says it
-        total = 0
         with self._locks[hash(user_id) % _LOCK_STRIPES]:
-            while True:
-                since = self.searcher.cursor(user_id)
-                batch = self.storer.changes(since, user_id)
-                if batch or batch.cursor != since:
-                    self.searcher.apply(batch, user_id)
-                    total += len(batch.upserts) + len(batch.removals)
-                if not batch.more:
-                    return total
+            return self.searcher.follow(self.storer.changes, user_id)
 
     def reindex(self, user_id: str | None = None) -> int:  # noqa: D102 - the contract says it
         users = self.storer.users() if user_id is None else [clean_name(user_id, "user id")]
