@@ -86,7 +86,11 @@ class NumpySearcher(MemorySearcher):
         self._forget_vectors([gone] if gone is not None else [])
 
     def apply(self, batch: ChangeBatch, user_id: str) -> None:
-        """Embed the batch's texts in one call, then take it over in one step; nothing changes when that fails."""
+        """Embed the batch's texts in one call, then take it over in one step; nothing changes when that fails.
+
+        A step that continues something which was dropped meanwhile (many users, `clear`) leaves no cursor, so that the
+        next reading starts over.
+        """
         vectors = self._embedder.embed_documents([embedding_text(entry) for entry in batch.upserts])
         matrix = self._user(user_id)
         with matrix.lock:
@@ -95,7 +99,8 @@ class NumpySearcher(MemorySearcher):
             gone = [matrix.remove(id) for id in batch.removals]
             for entry, vector in zip(batch.upserts, vectors, strict=True):
                 matrix.put(entry, vector)
-            matrix.cursor = batch.cursor
+            if batch.complete or matrix.cursor is not None:
+                matrix.cursor = batch.cursor
         self._forget_vectors([entry for entry in gone if entry is not None])
 
     def _forget_vectors(self, gone: Sequence[MemoryEntry]) -> None:
