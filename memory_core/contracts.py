@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from memory_core.model import (
     HOT_IMPORTANCE,
@@ -192,7 +192,12 @@ class MemorySearcher(ABC):
 
     Blank text or `top_k < 1` finds nothing. Scores lie in 0..1. Ties go by importance, then newest, then key.
     Expired entries are never returned. Filters count before `top_k`, never after.
+
+    `kind` tells a hybrid how to read the scores: those of a `"lexical"` searcher start at 0 and are divided by their
+    maximum, those of a `"dense"` one say something only against the scores of all entries (`score_stats`).
     """
+
+    kind: ClassVar[Literal["lexical", "dense"]] = "lexical"
 
     def __init__(self) -> None:
         self._cursors: dict[str, str] = {}
@@ -268,6 +273,22 @@ class MemorySearcher(ABC):
         del query, ids
         return {}
 
+    def score_stats(self, query: SearchQuery) -> tuple[float, float] | None:
+        """Return mean and standard deviation of this searcher's scores over that user's entries, or a sample of them.
+
+        Optional, for dense searchers: without it a hybrid takes them from the candidates that it has.
+        """
+        del query
+        return None
+
+    def unknown_share(self, text: str) -> float:
+        """Return which share of `text` this searcher cannot read, 0..1: a hybrid trusts it less by that.
+
+        Optional: dense searchers pass on what their embedder says.
+        """
+        del text
+        return 0.0
+
     def problems(self) -> list[Problem]:
         """Say what is wrong with the index; for `doctor`."""
         return []
@@ -297,6 +318,15 @@ class Embedder(ABC):
     @abstractmethod
     def embed_query(self, text: str) -> "NDArray[np.float32]":
         """Return the query's vector, shape `(dim,)`."""
+
+    def unknown_share(self, text: str) -> float:
+        """Return the share of the text's tokens that the model does not know, 0..1.
+
+        Optional; an embedder that cannot see its tokenizer says 0. An English model that is shown Chinese is the case
+        that this is for: a hybrid takes weight away from what it cannot read.
+        """
+        del text
+        return 0.0
 
     def close(self) -> None:
         """Release the model."""

@@ -2,6 +2,7 @@
 
 import os
 import re
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
@@ -15,6 +16,7 @@ def short_hash(text: str | bytes, size: int = 5) -> str:
     return blake2b(text.encode() if isinstance(text, str) else text, digest_size=size).hexdigest()
 
 
+@lru_cache(maxsize=4096)
 def slug(name: str) -> str:
     """Return a readable file name (without ending) for `name`, the same on every file system.
 

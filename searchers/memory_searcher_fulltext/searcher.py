@@ -1,0 +1,120 @@
+"""The searcher: one index per user, the least recently used of many users written out and dropped."""
+
+import logging
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from threading import RLock
+
+from memory_core.contracts import MemorySearcher
+from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
+from memory_searcher_fulltext.index import UserIndex
+from memory_searcher_fulltext.snapshot import MIN_ENTRIES, Snapshots
+
+log = logging.getLogger(__name__)
+
+_SAVE_AFTER = 1_000
+
+
+class FulltextSearcher(MemorySearcher):
+    """BM25 over SQLite FTS5 in memory, partitioned by user: word statistics of one user never show to another.
+
+    Args:
+        stemmer: Snowball language for Latin words, or None.
+        snapshot_dir: Where larger indexes are kept between starts; None keeps none.
+        max_terms: Longer queries keep their rarest terms.
+        max_users: How many users' indexes are in memory at once.
+    """
+
+    def __init__(
+        self,
+        *,
+        stemmer: str | None = "english",
+        snapshot_dir: Path | None = None,
+        max_terms: int = 64,
+        max_users: int = 64,
+    ) -> None:
+        super().__init__()
+        self._stemmer = stemmer
+        self._snapshots = Snapshots(snapshot_dir, stemmer) if snapshot_dir is not None else None
+        self._max_terms = max_terms
+        self._max_users = max_users
+        self._indexes: OrderedDict[str, UserIndex] = OrderedDict()
+        self._lock = RLock()
+
+    def _index(self, user_id: str) -> UserIndex:
+        with self._lock:
+            index = self._indexes.get(user_id)
+            if index is None:
+                index = self._indexes[user_id] = self._load(user_id)
+                while len(self._indexes) > self._max_users:
+                    old_user, old = self._indexes.popitem(last=False)
+                    self._save(old_user, old)
+                    # Not closed: another thread may still be reading it; the last reference frees it.
+            self._indexes.move_to_end(user_id)
+            return index
+
+    def _load(self, user_id: str) -> UserIndex:
+        blob = self._snapshots.load(user_id) if self._snapshots is not None else None
+        if blob is not None:
+            try:
+                return UserIndex(self._stemmer, self._max_terms, blob)
+            except sqlite3.Error as error:
+                log.info("A snapshot cannot be used (%s); the index is built anew", error)
+        return UserIndex(self._stemmer, self._max_terms)
+
+    def _save(self, user_id: str, index: UserIndex) -> None:
+        if self._snapshots is not None and index.unsaved and index.count >= MIN_ENTRIES:
+            if self._snapshots.save(user_id, index.serialize()):
+                index.unsaved = 0
+
+    def search(self, query: SearchQuery) -> list[SearchHit]:  # noqa: D102 - the contract says it
+        if query.top_k < 1 or not query.text.strip():
+            return []
+        return self._index(query.user_id).search(query)
+
+    def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:  # noqa: D102
+        own = [id for id in ids if id.user_id == query.user_id]
+        return self._index(query.user_id).scores(query, own)
+
+    def list_all(  # noqa: D102 - the contract says it
+        self, user_id: str, limit: int, *, now: datetime | None = None, scopes: Sequence[str] | None = None
+    ) -> list[MemoryEntry]:
+        return self._index(user_id).listed(limit, now, scopes) if limit > 0 else []
+
+    def hot(  # noqa: D102 - the contract says it
+        self, user_id: str, limit: int, *, now: datetime | None = None, scopes: Sequence[str] | None = None
+    ) -> list[MemoryEntry]:
+        return self._index(user_id).hot(limit, now, scopes) if limit > 0 else []
+
+    def update_index(self, entry: MemoryEntry) -> None:  # noqa: D102 - the contract says it
+        self._index(entry.id.user_id).put(entry)
+
+    def remove_index(self, id: MemoryId) -> None:  # noqa: D102 - the contract says it
+        self._index(id.user_id).remove(id)
+
+    def apply(self, batch: ChangeBatch, user_id: str) -> None:  # noqa: D102 - the contract says it
+        index = self._index(user_id)
+        index.apply(batch)
+        if not batch.more and index.unsaved >= max(_SAVE_AFTER, index.count // 4):
+            self._save(user_id, index)
+
+    def cursor(self, user_id: str) -> str | None:  # noqa: D102 - the contract says it
+        return self._index(user_id).cursor
+
+    def clear(self, user_id: str | None = None) -> None:  # noqa: D102 - the contract says it
+        with self._lock:
+            for user in list(self._indexes) if user_id is None else [user_id]:
+                self._indexes.pop(user, None)
+            if self._snapshots is not None:
+                self._snapshots.forget(user_id)
+
+    def close(self) -> None:
+        """Write larger indexes out and free the memory."""
+        with self._lock:
+            while self._indexes:
+                user_id, index = self._indexes.popitem()
+                self._save(user_id, index)
+                index.close()

@@ -1,0 +1,372 @@
+"""One scope: its directory, its manifest, and the writes that keep both in step."""
+
+import logging
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from threading import RLock
+
+from memory_core.contracts import Problem
+from memory_core.errors import InvalidEntryError, StorageUnavailableError
+from memory_core.feed import Change, LogState
+from memory_core.model import MemoryEntry, MemoryId
+from memory_core.naming import short_hash, slug
+from memory_storer_markdown.frontmatter import render
+from memory_storer_markdown.manifest import STATE_DIR, Manifest
+from memory_storer_markdown.sweep import SUFFIX, Sweeper, read_entry, signature, store_row
+
+log = logging.getLogger(__name__)
+
+_STRAY_AFTER_S = 3600
+_temporary = count()
+
+
+class ScopeDirectory:
+    """The entries of one scope as `<root>/<user>/<key>.md`; safe for several threads and processes.
+
+    `now` is asked for each read, so that what has expired is not there.
+    """
+
+    def __init__(self, name: str, root: Path, *, fsync: bool, max_file_bytes: int) -> None:
+        self.name = name
+        self.root = root
+        self._root = str(root)
+        self._fsync = fsync
+        self._max_file_bytes = max_file_bytes
+        self._lock = RLock()
+        self._manifest: Manifest | None = None
+        self._sweeper = Sweeper(root, name, max_file_bytes)
+        self._cleaned = False
+
+    @contextmanager
+    def _reading(self, user_id: str | None) -> Iterator[Manifest | None]:
+        """Give the manifest in step with the files, or None where there is no directory yet."""
+        with self._lock, self._driver_errors():
+            manifest = self._open(user_id is None)
+            if manifest is not None:
+                self._sweeper.refresh(manifest, user_id)
+            yield manifest
+
+    def _open(self, check: bool = True) -> Manifest | None:
+        """Return the open manifest; None where the scope has no directory yet."""
+        if self._manifest is not None and self._manifest.stale():
+            self.close()
+        if self._manifest is None:
+            if not self.root.is_dir():
+                return None
+            self._manifest = Manifest(self.root)
+            self._sweeper = Sweeper(self.root, self.name, self._max_file_bytes)
+        return self._manifest
+
+    @contextmanager
+    def _driver_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            self.close()
+            raise StorageUnavailableError(
+                f"The memories in {self.root} cannot be used: {error}. If this stays, delete {self.root / STATE_DIR}: "
+                "it is rebuilt from the files."
+            ) from error
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def get(self, user_id: str, keys: Sequence[str], now: float) -> list[MemoryEntry]:
+        """Return the live entries among `keys`."""
+        found: list[MemoryEntry] = []
+        with self._reading(user_id) as manifest:
+            if manifest is not None:
+                for key in keys:
+                    row = manifest.db.execute(
+                        "SELECT f.entry FROM latest l JOIN files f ON f.path = l.path "
+                        "WHERE l.user = ? AND l.key = ? AND (f.expires IS NULL OR f.expires > ?)",
+                        (user_id, key, now),
+                    ).fetchone()
+                    if row is not None:
+                        found.append(read_entry(row[0], self.name))
+        return found
+
+    def scan(self, user_id: str | None, now: float, page: int = 500) -> Iterator[MemoryEntry]:
+        """Yield the live entries, page by page, without holding a lock in between."""
+        after = ("", "")
+        while True:
+            with self._reading(user_id) as manifest:
+                if manifest is None:
+                    return
+                rows = manifest.db.execute(
+                    "SELECT l.user, l.key, f.entry FROM latest l JOIN files f ON f.path = l.path "
+                    "WHERE (l.user, l.key) > (?, ?) AND (? IS NULL OR l.user = ?) "
+                    "AND (f.expires IS NULL OR f.expires > ?) ORDER BY l.user, l.key LIMIT ?",
+                    (*after, user_id, user_id, now, page),
+                ).fetchall()
+            for _, _, text in rows:
+                yield read_entry(text, self.name)
+            if len(rows) < page:
+                return
+            after = rows[-1][:2]
+
+    def users(self, now: float) -> set[str]:
+        """Return who has live entries here."""
+        with self._reading(None) as manifest:
+            if manifest is None:
+                return set()
+            rows = manifest.db.execute(
+                "SELECT DISTINCT l.user FROM latest l JOIN files f ON f.path = l.path "
+                "WHERE f.expires IS NULL OR f.expires > ?",
+                (now,),
+            )
+            return {str(user) for (user,) in rows}
+
+    def state(self, user_id: str) -> LogState:
+        """Return where this scope's log stands for one user; also what brings it in step with the files."""
+        with self._reading(user_id) as manifest:
+            if manifest is None:
+                return LogState("none", 0, 0)
+            floor, head = manifest.db.execute(
+                "SELECT (SELECT floor FROM floors WHERE user = ?1), (SELECT max(number) FROM latest WHERE user = ?1)",
+                (user_id,),
+            ).fetchone()
+            return LogState(manifest.epoch, floor or 0, max(head or 0, floor or 0))
+
+    def page(self, user_id: str, after: int, limit: int, now: float) -> list[Change]:
+        """Return one user's changes with numbers above `after`; what has expired counts as gone."""
+        with self._lock, self._driver_errors():
+            manifest = self._open()
+            if manifest is None:
+                return []
+            rows = manifest.db.execute(
+                "SELECT l.number, l.key, f.entry, f.expires FROM latest l LEFT JOIN files f ON f.path = l.path "
+                "WHERE l.user = ? AND l.number > ? ORDER BY l.number LIMIT ?",
+                (user_id, after, limit),
+            ).fetchall()
+        return [
+            Change(
+                number,
+                MemoryId(self.name, user_id, key),
+                read_entry(text, self.name) if text is not None and (expires is None or expires > now) else None,
+            )
+            for number, key, text, expires in rows
+        ]
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    def put(self, entries: Sequence[MemoryEntry]) -> None:
+        """Write entries, each atomically, all durable on return.
+
+        Raises:
+            StorageUnavailableError: One could not be written; those before it are.
+        """
+        with self._lock, self._driver_errors(), self._file_errors("written"):
+            manifest = self._open()
+            if manifest is None:
+                self.root.mkdir(parents=True, exist_ok=True)
+                manifest = self._open()
+                assert manifest is not None
+            self._clean()
+            directories: set[str] = set()
+            try:
+                for entry in entries:
+                    directories.add(self._put(manifest, entry))
+            finally:
+                for directory in directories:
+                    self._sync_directory(directory)
+
+    def _put(self, manifest: Manifest, entry: MemoryEntry) -> str:
+        user, key = entry.id.user_id, entry.id.key
+        folder = self._user_directory(user)
+        with manifest.writing() as db:
+            row = db.execute(
+                "SELECT f.path, f.extra, f.dir FROM latest l JOIN files f ON f.path = l.path WHERE l.user = ? AND l.key = ?",
+                (user, key),
+            ).fetchone()
+            path, extra, name = row if row else (self._free_path(manifest, entry.id), "", slug(user))
+            folder = f"{self._root}/{name}" if row else folder
+            text = render(entry, extra)
+            if len(text) > self._max_file_bytes // 4 and len(text.encode()) > self._max_file_bytes:
+                raise InvalidEntryError(
+                    f"The memory {key!r} is larger than {self._max_file_bytes >> 20} MiB, the limit of one file "
+                    "(option max_file_mb of [storers.markdown])."
+                )
+            temporary = self._write_temporary(text)
+            known = db.execute("SELECT mtime_ns FROM dirs WHERE dir = ?", (name,)).fetchone()
+            in_step = known is not None and os.stat(folder).st_mtime_ns == known[0]
+            try:
+                os.replace(temporary, f"{self._root}/{path}")
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary)
+                raise
+            state = os.stat(f"{self._root}/{path}")
+            store_row(manifest, name, path, signature(state), state.st_mtime_ns, entry, extra)
+            manifest.record(user, key, path)
+            if in_step:
+                db.execute("UPDATE dirs SET mtime_ns = ? WHERE dir = ?", (os.stat(folder).st_mtime_ns, name))
+        return folder
+
+    def _user_directory(self, user: str) -> str:
+        """Return the directory of a user's files, made if need be, and never a link."""
+        directory = f"{self._root}/{slug(user)}"
+        try:
+            mode = os.lstat(directory).st_mode
+        except FileNotFoundError:
+            os.mkdir(directory)
+            self._sync_directory(self._root)
+            return directory
+        if not stat.S_ISDIR(mode):
+            raise StorageUnavailableError(
+                f"{directory} is a link or a file; memories are written only into real directories. "
+                "Put one in its place."
+            )
+        return directory
+
+    def _free_path(self, manifest: Manifest, id: MemoryId) -> str:
+        """Return where a new key goes: its slug, or the next name where somebody's file is in the way."""
+        folder, stem = slug(id.user_id), slug(id.key)
+        for attempt in range(100):
+            name = stem if attempt == 0 else f"{stem}~{short_hash(f'{id.key}/{attempt}')}"
+            path = f"{folder}/{name}{SUFFIX}"
+            if not os.path.lexists(self.root / path):
+                return path
+        raise StorageUnavailableError(f"No free file name for the key {id.key!r} in {self.root / folder}.")
+
+    def _write_temporary(self, text: str) -> str:
+        folder = f"{self._root}/{STATE_DIR}/tmp"
+        path = f"{folder}/{os.getpid()}-{time.time_ns()}-{next(_temporary)}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        try:
+            handle = os.open(path, flags, 0o644)
+        except FileNotFoundError:
+            os.makedirs(folder, exist_ok=True)
+            handle = os.open(path, flags, 0o644)
+        try:
+            data = memoryview(text.encode())
+            while data:
+                data = data[os.write(handle, data) :]
+            if self._fsync:
+                os.fsync(handle)
+        except BaseException:
+            os.close(handle)
+            os.unlink(path)
+            raise
+        os.close(handle)
+        return path
+
+    def remove(self, user_id: str, key: str, now: float) -> bool:
+        """Delete every file of a key, durably; return whether a live entry was there."""
+        with self._reading(user_id) as manifest:
+            if manifest is None:
+                return False
+            rows = manifest.db.execute(
+                "SELECT f.path, f.dir, f.expires, l.path FROM files f LEFT JOIN latest l ON l.path = f.path "
+                "WHERE f.user = ? AND f.key = ? AND f.error IS NULL",
+                (user_id, key),
+            ).fetchall()
+            if not rows:
+                return False
+            with self._file_errors("removed"), manifest.writing():
+                for path, name, _, _ in rows:
+                    self._unlink(manifest, path, name)
+                manifest.record(user_id, key, None)
+                manifest.trim(user_id)
+            for name in {name for _, name, _, _ in rows}:
+                self._sync_directory(f"{self._root}/{name}")
+            return any(spoken and (expires is None or expires > now) for _, _, expires, spoken in rows)
+
+    def purge(self, now: float) -> int:
+        """Delete the files of what has expired; return how many entries that were."""
+        with self._reading(None) as manifest:
+            if manifest is None:
+                return 0
+            rows = manifest.db.execute(
+                "SELECT path, dir, user, key FROM files WHERE expires IS NOT NULL AND expires <= ?", (now,)
+            ).fetchall()
+            if not rows:
+                return 0
+            with self._file_errors("removed"), manifest.writing():
+                for path, name, _, _ in rows:
+                    self._unlink(manifest, path, name)
+                for user, key in {(user, key) for _, _, user, key in rows}:
+                    manifest.elect(user, key)
+                for user in {user for _, _, user, _ in rows}:
+                    manifest.trim(user)
+            for name in {name for _, name, _, _ in rows}:
+                self._sync_directory(f"{self._root}/{name}")
+            return len({(user, key) for _, _, user, key in rows})
+
+    def _unlink(self, manifest: Manifest, path: str, name: str) -> None:
+        """Delete one file and its row, keeping the directory's recorded time in step; only inside `writing`."""
+        folder = self.root / name
+        known = manifest.db.execute("SELECT mtime_ns FROM dirs WHERE dir = ?", (name,)).fetchone()
+        in_step = known is not None and os.stat(folder).st_mtime_ns == known[0]
+        (self.root / path).unlink(missing_ok=True)
+        manifest.db.execute("DELETE FROM files WHERE path = ?", (path,))
+        if in_step:
+            manifest.db.execute("UPDATE dirs SET mtime_ns = ? WHERE dir = ?", (os.stat(folder).st_mtime_ns, name))
+
+    def _sync_directory(self, directory: str) -> None:
+        """Make renames and deletions in `directory` durable; where directories cannot be opened, they are at once."""
+        if not self._fsync or os.name == "nt":
+            return
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def _clean(self) -> None:
+        """Delete temporary files that a killed process left behind; once."""
+        if self._cleaned:
+            return
+        self._cleaned = True
+        with suppress(OSError):
+            for path in (self.root / STATE_DIR / "tmp").iterdir():
+                with suppress(OSError):
+                    if time.time() - path.stat().st_mtime > _STRAY_AFTER_S:
+                        path.unlink()
+
+    @contextmanager
+    def _file_errors(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except StorageUnavailableError:
+            raise
+        except OSError as error:
+            raise StorageUnavailableError(
+                f"The memory was not {done}: {error.strerror or error} ({error.filename or self.root}). "
+                "Check that the directory can be written and that the disk is not full."
+            ) from error
+
+    # --- upkeep ----------------------------------------------------------------------------------------------------
+
+    def problems(self) -> list[Problem]:
+        """Report files that cannot be read, keys with several files, and a directory without a manifest."""
+        with self._reading(None) as manifest:
+            if manifest is None:
+                return []
+            found = [
+                Problem("error", "unreadable-file", error, str(self.root / path), "Mend or delete it; it is left alone.")
+                for path, error in manifest.db.execute("SELECT path, error FROM files WHERE error IS NOT NULL ORDER BY path")
+            ]
+            for path, key, winner in manifest.db.execute(
+                "SELECT f.path, f.key, l.path FROM files f JOIN latest l ON l.user = f.user AND l.key = f.key "
+                "WHERE f.error IS NULL AND l.path != f.path ORDER BY f.path"
+            ):
+                message = f"the key {key!r} is also in {winner}, which is newer and counts"
+                advice = "Delete this file, or give it a `key:` of its own."
+                found.append(Problem("warning", "duplicate-key", message, str(self.root / path), advice))
+            if not manifest.on_disk:
+                message = "the directory cannot be written: every start reads all files, and nothing can be stored"
+                found.append(Problem("warning", "read-only", message, str(self.root), "Make it writable."))
+            return found
+
+    def close(self) -> None:
+        """Close the manifest; the next call opens it again."""
+        with self._lock:
+            if self._manifest is not None:
+                self._manifest.close()
+                self._manifest = None
