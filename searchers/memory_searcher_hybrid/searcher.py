@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
 
 from memory_core.contracts import BackendContext, ChangeFeed, MemorySearcher, Problem
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
@@ -13,6 +14,8 @@ from memory_searcher_hybrid.arms import RETRY_S, Arms
 from memory_searcher_hybrid.background import Background, Follower
 from memory_searcher_hybrid.fusion import Answer, fuse, sight
 from memory_searcher_hybrid.stages import Diversity, Recency, Rerank, Stage
+
+T = TypeVar("T")
 
 
 class HybridSearcher(MemorySearcher):
@@ -197,11 +200,14 @@ class HybridSearcher(MemorySearcher):
     ) -> list[MemoryEntry]:
         return self._first(lambda arm: arm.hot(user_id, limit, now=now, scopes=scopes))
 
-    def _first(self, run: Callable[[MemorySearcher], list[MemoryEntry]]) -> list[MemoryEntry]:
-        """Return the listing of the first arm that can give one; those that are up to date come first."""
+    def count(self, user_id: str, *, now: datetime | None = None, below: int | None = None) -> int:  # noqa: D102
+        return self._first(lambda arm: arm.count(user_id, now=now, below=below))
+
+    def _first(self, run: Callable[[MemorySearcher], T]) -> T:
+        """Return the answer of the first arm that can give one; those that are up to date come first."""
         names = (*self._prompt, *self._slow)
         for name in names:
-            answers: list[list[MemoryEntry]] = self._arms.attempt(name, "list", lambda arm: [run(arm)], [])
+            answers: list[T] = self._arms.attempt(name, "list", lambda arm: [run(arm)], [])
             if answers:
                 return answers[0]
         raise self._arms.nobody(names)

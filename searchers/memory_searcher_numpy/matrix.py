@@ -145,6 +145,14 @@ class UserMatrix:
             scores = scores[scores >= 0.0]
         return (float(scores.mean()), float(scores.std())) if len(scores) else None
 
+    def count(self, now: datetime | None, below: int | None) -> int:
+        """Return how many entries there are, or how many of less importance than `below`."""
+        with self.lock:
+            mask = self._admitted(now, None)
+            if below is not None:
+                mask &= self._importance[: len(mask)] < below
+            return int(mask.sum())
+
     def listed(self, limit: int, now: datetime | None, scopes: Sequence[str] | None) -> list[MemoryEntry]:
         """Return entries by importance, then newest, then key."""
         with self.lock:

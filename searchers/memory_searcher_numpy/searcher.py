@@ -31,6 +31,7 @@ class NumpySearcher(MemorySearcher):
         self._max_users = max_users
         self._users: OrderedDict[str, UserMatrix] = OrderedDict()
         self._lock = RLock()
+        self._handed: dict[str, str | None] = {}  # the cursors that followers go by at the moment
 
     def _user(self, user_id: str) -> UserMatrix:
         with self._lock:
@@ -73,6 +74,9 @@ class NumpySearcher(MemorySearcher):
     ) -> list[MemoryEntry]:
         return self._user(user_id).listed(limit, now, scopes) if limit > 0 else []
 
+    def count(self, user_id: str, *, now: datetime | None = None, below: int | None = None) -> int:  # noqa: D102
+        return self._user(user_id).count(now, below)
+
     def update_index(self, entry: MemoryEntry) -> None:  # noqa: D102 - the contract says it
         vector = self._embedder.embed_documents([embedding_text(entry)])[0]
         matrix = self._user(entry.id.user_id)
@@ -99,7 +103,7 @@ class NumpySearcher(MemorySearcher):
             gone = [matrix.remove(id) for id in batch.removals]
             for entry, vector in zip(batch.upserts, vectors, strict=True):
                 matrix.put(entry, vector)
-            if batch.complete or matrix.cursor is not None:
+            if batch.complete or matrix.cursor is not None or self._handed.get(user_id) is None:
                 matrix.cursor = batch.cursor
         self._forget_vectors([entry for entry in gone if entry is not None])
 
@@ -111,7 +115,8 @@ class NumpySearcher(MemorySearcher):
     def cursor(self, user_id: str) -> str | None:  # noqa: D102 - the contract says it
         with self._lock:
             matrix = self._users.get(user_id)
-            return matrix.cursor if matrix is not None else None
+            self._handed[user_id] = cursor = matrix.cursor if matrix is not None else None
+            return cursor
 
     def clear(self, user_id: str | None = None) -> None:  # noqa: D102 - the contract says it
         with self._lock:

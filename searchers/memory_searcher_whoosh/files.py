@@ -15,9 +15,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from whoosh import columns, fields, index, scoring
+from whoosh.codec.whoosh3 import W3Codec, W3Segment
 from whoosh.filedb.filestore import FileStorage
 from whoosh.index import FileIndex, LockError, TOC
 from whoosh.searching import Searcher
@@ -89,6 +91,18 @@ class Opened:
     state: str
 
 
+class Codec(W3Codec):
+    """Whoosh's codec, but for the names of new segments: its own come from `random`, which an application may seed.
+
+    Two processes that started from one seed would then write over each other's files.
+    """
+
+    def new_segment(self, storage: Any, indexname: str) -> W3Segment:
+        """Return a segment under a name that nobody else gives."""
+        del storage
+        return W3Segment(W3Codec(), indexname, segid=token_hex(8))
+
+
 def _merge(writer: SegmentWriter, segments: list[Any]) -> list[Any]:
     """Merge what is small, as Whoosh does, and what is mostly deleted, which it would keep for ever."""
     kept: list[Any] = []
@@ -122,31 +136,40 @@ class IndexFiles:
             IndexUnavailableError: The files are there but cannot be read now (permissions, too many open files).
         """
         with self.guarded():
-            for _ in range(10):
-                stamp = self._newest()
-                if stamp is None:
-                    break
-                if self._opened is not None and self._opened.stamp == stamp:
-                    return self._opened
-                self._forget_reader()
-                try:
-                    # A fresh searcher each time: Searcher.refresh() brings deleted documents back.
-                    searcher = self._index().searcher(weighting=Bm25())
-                except (FileNotFoundError, index.EmptyIndexError):
-                    if self._newest() == stamp:
-                        raise  # not a commit that overtook us: a file is missing
-                    continue
-                try:
-                    stored = searcher.document(id=STATE_ID)
-                    if stored is None:
-                        raise index.IndexError("the index holds no cursor")
-                except BaseException:
-                    searcher.close()
-                    raise
-                self._opened = Opened(searcher, stamp, stored["state"])
+            return self._read()
+        return None
+
+    def _read(self) -> Opened | None:
+        for _ in range(10):
+            stamp = self._newest()
+            if stamp is None:
+                break
+            if self._opened is not None and self._opened.stamp == stamp:
                 return self._opened
+            self._forget_reader()
+            try:
+                # A fresh searcher each time: Searcher.refresh() brings deleted documents back.
+                searcher = self._index().searcher(weighting=Bm25())
+            except (FileNotFoundError, index.EmptyIndexError):
+                if self._newest() == stamp:
+                    raise  # not a commit that overtook us: a file is missing
+                continue
+            self._opened = Opened(searcher, stamp, self._stored_state(searcher))
+            return self._opened
         self._forget_reader()
         return None
+
+    @staticmethod
+    def _stored_state(searcher: Searcher) -> str:
+        """Return what the last commit stored beside the entries; nothing for an index that was only just made."""
+        try:
+            stored = searcher.document(id=STATE_ID)
+            if stored is None and searcher.doc_count_all():
+                raise index.IndexError("the index holds no cursor")
+        except BaseException:
+            searcher.close()
+            raise
+        return str(stored["state"]) if stored is not None else ""
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -202,21 +225,9 @@ class IndexFiles:
         Raises:
             IndexUnavailableError: Another process holds the lock for too long, or it cannot be written.
         """
-        writer: SegmentWriter | None = None
         try:
-            writer = self._writer()
-            change = decide(self.open())
-            if change is None:
-                writer.cancel()
-                return
-            if not change.replace and self._opened is not None:
-                for id in (*change.removed, *(document["id"] for document in change.documents)):
-                    number = self._opened.searcher.document_number(id=id)
-                    if number is not None:
-                        writer.delete_document(number)
-            for document in change.documents:
-                writer.add_document(**document)
-            writer.commit(mergetype=CLEAR if change.replace else _merge)
+            if not self._commit(decide) and not self._commit(decide):
+                raise IndexUnavailableError(f"The Whoosh index in {self.directory} is damaged again and again.")
         except LockError as error:
             raise IndexUnavailableError(
                 f"Another process has been writing the Whoosh index in {self.directory} for {self._timeout_s:g} seconds. "
@@ -224,8 +235,29 @@ class IndexFiles:
             ) from error
         except OSError as error:
             raise self._unavailable("cannot be written", error) from error
+
+    def _commit(self, decide: "Callable[[Opened | None], Change | None]") -> bool:
+        """Try once; return False when the index turned out to be damaged and was removed."""
+        writer = self._writer()
+        try:
+            done = False
+            with self.guarded():
+                opened = self._read()
+                done = True
+            change = decide(opened) if done else None
+            if change is None:
+                return done
+            if not change.replace and opened is not None:
+                for id in (*change.removed, *(document["id"] for document in change.documents)):
+                    number = opened.searcher.document_number(id=id)
+                    if number is not None:
+                        writer.delete_document(number)
+            for document in change.documents:
+                writer.add_document(**document)
+            writer.commit(mergetype=CLEAR if change.replace else _merge)
+            return True
         finally:
-            if writer is not None and not writer.is_closed:
+            if not writer.is_closed:
                 with suppress(Exception):
                     writer.cancel()
 
@@ -243,7 +275,11 @@ class IndexFiles:
                 lock.release()
             try:
                 writer = SegmentWriter(
-                    FileIndex(storage, schema=self._schema), timeout=self._timeout_s, delay=_POLL_S, compound=False
+                    FileIndex(storage, schema=self._schema),
+                    timeout=self._timeout_s,
+                    delay=_POLL_S,
+                    codec=Codec(),
+                    compound=False,
                 )
             except (LockError, PermissionError):
                 raise

@@ -169,6 +169,8 @@ class UserIndex:
             allowed = self._known(opened).admitted(query)
         parsed = wq.Or([wq.Term("terms", term) for term in wanted])
         while True:
+            if allowed is not None and not allowed:
+                return []  # Whoosh takes an empty filter for none
             results = opened.searcher.search(parsed, limit=limit, filter=allowed)
             scored: list[tuple[int, float]] = list(results.items())
             hits: list[SearchHit] = []
@@ -215,11 +217,15 @@ class UserIndex:
                 return sorted(entries, key=listing_order)[:limit]
         return []
 
-    def count(self) -> int:
-        """Return how many entries the index holds."""
+    def count(self, now: datetime | None, below: int | None) -> int:
+        """Return how many entries there are, or how many of less importance than `below`."""
         with self._lock:
             opened = self._open()
-            return max(0, opened.searcher.doc_count() - 1) if opened is not None else 0
+            if opened is None:
+                return 0
+            with self._reading():
+                return self._known(opened).count(now, below)
+        return 0
 
     def _open(self) -> Opened | None:
         opened = self._files.open()
@@ -305,6 +311,10 @@ class _Columns:
     def admitted(self, query: SearchQuery) -> set[int]:
         """Return the numbers of the documents that the query's filters let through."""
         return {row[4] for row in self._selected(query.now, query.scopes, query.min_importance or 0)}
+
+    def count(self, now: datetime | None, below: int | None) -> int:
+        """Return how many documents there are, or how many of less importance than `below`."""
+        return sum(1 for row in self._selected(now, None) if below is None or -row[0] < below)
 
     def listed(self, limit: int, now: datetime | None, scopes: Sequence[str] | None) -> list[int]:
         """Return the numbers of the first `limit` documents, and of all that share the last one's rank."""

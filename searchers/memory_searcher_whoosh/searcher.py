@@ -67,6 +67,9 @@ class WhooshSearcher(MemorySearcher):
     ) -> list[MemoryEntry]:
         return self._index(user_id).listed(limit, now, scopes) if limit > 0 else []
 
+    def count(self, user_id: str, *, now: datetime | None = None, below: int | None = None) -> int:  # noqa: D102
+        return self._index(user_id).count(now, below)
+
     def update_index(self, entry: MemoryEntry) -> None:  # noqa: D102 - the contract says it
         self._index(entry.id.user_id).put([entry])
 
@@ -89,7 +92,9 @@ class WhooshSearcher(MemorySearcher):
             self._indexes.clear()
             if self._directory.is_dir():
                 for path in list(self._directory.iterdir()):
-                    UserIndex(path, self._stemmer, self._max_terms, self._lock_timeout_s).clear()
+                    index = UserIndex(path, self._stemmer, self._max_terms, self._lock_timeout_s)
+                    index.clear()
+                    index.close()
 
     def close(self) -> None:
         """Close all files; a later call opens them again."""
