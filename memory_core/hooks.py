@@ -2,10 +2,13 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from memory_core.errors import PluginError, VetoedError
 from memory_core.model import MemoryEntry, SearchHit, SearchQuery, hit_order
-from memory_core.plugins.registry import PluginRegistry
+
+if TYPE_CHECKING:
+    from memory_core.plugins.registry import PluginRegistry
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +18,7 @@ EntryFilter = Callable[[MemoryEntry], MemoryEntry | None]
 class Hooks:
     """The hooks that a solution calls; the implementations are looked up once."""
 
-    def __init__(self, registry: PluginRegistry | None = None, filters: Sequence[tuple[str, EntryFilter]] = ()) -> None:
+    def __init__(self, registry: "PluginRegistry | None" = None, filters: Sequence[tuple[str, EntryFilter]] = ()) -> None:
         def found(name: str) -> list[tuple[str, Callable[..., object]]]:
             return list(registry.hooks(name)) if registry is not None else []
 

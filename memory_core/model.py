@@ -121,7 +121,7 @@ class MemoryEntry(BaseModel):
         pydantic.ValidationError: A field is wrong. `MemoryEntry.checked` raises `InvalidEntryError` instead.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     id: MemoryId
     content: Annotated[str, AfterValidator(_not_blank)]
