@@ -5,6 +5,7 @@ the Protocols. All of it is synchronous and safe to call from several threads. T
 `memory_core.testing` check every sentence here.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -224,6 +225,11 @@ class MemorySearcher(ABC):
         listed = self.list_all(user_id, limit, now=now, scopes=scopes)
         return [entry for entry in listed if entry.importance >= HOT_IMPORTANCE]
 
+    def count(self, user_id: str, *, now: datetime | None = None, below: int | None = None) -> int:
+        """Return how many entries a user has in all scopes, or how many of less importance than `below`."""
+        everything = self.list_all(user_id, sys.maxsize, now=now)
+        return sum(1 for entry in everything if below is None or entry.importance < below)
+
     @abstractmethod
     def update_index(self, entry: MemoryEntry) -> None:
         """Make `entry` findable, replacing what the index has under the same id."""
@@ -427,6 +433,10 @@ class MemorySolution(ABC):
         self, *, user_id: str = SHARED_USER_ID, limit: int = 100, scopes: Sequence[str] | None = None
     ) -> list[MemoryEntry]:
         """Return the memories by importance, then newest, without a threshold."""
+
+    @abstractmethod
+    def count(self, *, user_id: str = SHARED_USER_ID, below: int | None = None) -> int:
+        """Return how many memories a user has, or how many of less importance than `below`; exact."""
 
     @abstractmethod
     def forget(self, key: str, *, user_id: str = SHARED_USER_ID, scope: str | None = None) -> tuple[str, ...]:

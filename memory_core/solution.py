@@ -214,6 +214,11 @@ class StandardSolution(MemorySolution):
     ) -> list[MemoryEntry]:
         return self._listed(self.searcher.list_all, user_id, limit, scopes)
 
+    def count(self, *, user_id: str = SHARED_USER_ID, below: int | None = None) -> int:  # noqa: D102
+        user_id = clean_name(user_id, "user id")
+        self.sync(user_id)
+        return self.searcher.count(user_id, now=self._clock.now(), below=below)
+
     def _listed(
         self, listing: Callable[..., list[MemoryEntry]], user_id: str, limit: int, scopes: Sequence[str] | None
     ) -> list[MemoryEntry]:

@@ -189,6 +189,17 @@ class UserIndex:
         """Return entries of importance 5 and more."""
         return self.listed(limit, now, scopes, HOT_IMPORTANCE)
 
+    def counted(self, now: datetime | None, below: int | None) -> int:
+        """Return how many entries there are, or how many of less importance than `below`."""
+        moment = now.timestamp() if now is not None else None
+        with self._lock:
+            row = self._db.execute(
+                "SELECT count(*) FROM docs WHERE (?1 IS NULL OR importance < ?1) "
+                "AND (?2 IS NULL OR expires IS NULL OR expires > ?2)",
+                (below, moment),
+            ).fetchone()
+        return int(row[0])
+
     def _terms(self, text: str) -> tuple[list[str], float]:
         """Return the terms to look for, and the highest BM25 that any text could reach for the whole query.
 
@@ -241,7 +252,7 @@ class UserIndex:
         rows = self._db.execute(
             "WITH found AS MATERIALIZED ("
             "SELECT rowid AS id, bm25(fts) AS score FROM fts WHERE fts MATCH ? ORDER BY score LIMIT ?) "
-            "SELECT round(score, 9), id, importance, updated, key, scope, expires FROM found JOIN docs ON rowid = id "
+            "SELECT score, id, importance, updated, key, scope, expires FROM found JOIN docs ON rowid = id "
             "ORDER BY score",
             (match, limit),
         ).fetchall()
@@ -251,7 +262,7 @@ class UserIndex:
 
     def _filtered(self, match: str, query: SearchQuery, limit: int) -> list[tuple[float, int, int, float, str, str]]:
         return self._db.execute(
-            "SELECT round(bm25(fts), 9) AS score, d.rowid, importance, updated, key, scope "
+            "SELECT bm25(fts) AS score, d.rowid, importance, updated, key, scope "
             "FROM fts JOIN docs d ON d.rowid = fts.rowid WHERE fts MATCH ?1 "
             "AND (expires IS NULL OR expires > ?2) AND (?3 IS NULL OR importance >= ?3) "
             "AND (?4 IS NULL OR scope IN (SELECT value FROM json_each(?4))) ORDER BY score LIMIT ?5",

@@ -89,6 +89,9 @@ class FulltextSearcher(MemorySearcher):
     ) -> list[MemoryEntry]:
         return self._index(user_id).hot(limit, now, scopes) if limit > 0 else []
 
+    def count(self, user_id: str, *, now: datetime | None = None, below: int | None = None) -> int:  # noqa: D102
+        return self._index(user_id).counted(now, below)
+
     def update_index(self, entry: MemoryEntry) -> None:  # noqa: D102 - the contract says it
         self._index(entry.id.user_id).put(entry)
 

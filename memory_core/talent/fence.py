@@ -1,0 +1,52 @@
+"""Putting stored text into a prompt so that it stays data.
+
+Stored text is somebody's words: it may hold headings, closing tags, fake tool calls, or orders to the model. Here it
+becomes one line inside a fence that it cannot close, and the fence can be recognised, and removed, by its structure:
+its tag carries a mark that no stored text can carry, because `<` before one of our tags is always written as `‹`.
+"""
+
+import re
+
+TAG = "memory_context"
+"""The element around everything that this library injects."""
+
+_BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+[ \t]*")
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_TAG_LIKE = re.compile(r"<(?=\s*/?\s*[A-Za-z!?|])")
+_BLOCK = re.compile(rf"<{TAG}\b[^>]*>.*?(?:</{TAG}>|\Z)", re.DOTALL | re.IGNORECASE)
+
+
+def one_line(text: str) -> str:
+    """Return `text` as one harmless line: breaks become ` ⏎ `, controls vanish, tags cannot open or close."""
+    plain = _CONTROLS.sub("", text.strip())
+    return _TAG_LIKE.sub("‹", _BREAKS.sub(" ⏎ ", plain))
+
+
+_OWN_TAG = re.compile(rf"<(?=\s*/?\s*{TAG}|\|)", re.IGNORECASE)
+
+
+def quoted(text: str) -> str:
+    """Return `text` in a fence of its own, line breaks and markup kept; only what could close the fence is changed."""
+    return f"<{TAG}>\n{_OWN_TAG.sub('‹', _CONTROLS.sub('', text))}\n</{TAG}>"
+
+
+def fenced(lines: list[str], label: str) -> str:
+    """Return the block for the prompt: `lines` (already made by `one_line`) in a fence, with a label above them."""
+    return "\n".join([f"<{TAG}>", label, *lines, f"</{TAG}>"])
+
+
+def strip_blocks(text: str) -> str:
+    """Return `text` without any block that this library injected; what is not closed goes to the end."""
+    return _BLOCK.sub("", text) if TAG in text.lower() else text
+
+
+def has_block(text: str) -> bool:
+    """Whether `text` holds a block that this library injected."""
+    return _BLOCK.search(text) is not None
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return `text` as one line of at most `limit` characters, `…` in place of what was cut."""
+    line = " ".join(_CONTROLS.sub("", text).split())
+    line = _TAG_LIKE.sub("‹", line)
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

@@ -1,0 +1,77 @@
+"""Tools as data: what a model is shown, what a program gets back, and how a call of the model is checked."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_core.errors import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool did: `text` for the model, `data` for programs, `ok=False` when it failed."""
+
+    text: str
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    ok: bool = True
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Who calls and from where: given by the program, never by the model."""
+
+    cwd: str
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """One tool: its name, its description and JSON Schema for the model, and the function behind it.
+
+    `run(arguments, context)` takes whatever the model sent, checks it, and never raises for bad input: the result's
+    text says what is wrong.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    run: Callable[[Mapping[str, Any], ToolContext], ToolResult]
+
+    def openai(self) -> dict[str, Any]:
+        """Return the tool in the form of OpenAI's function calling."""
+        function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return {"type": "function", "function": function}
+
+
+def check_arguments(schema: Mapping[str, Any], arguments: object) -> str | None:
+    """Return what is wrong with the names of a call's arguments, or None: unknown, missing, or not an object."""
+    if not isinstance(arguments, Mapping):
+        return f"the arguments must be an object, not {type(arguments).__name__}"
+    known: Mapping[str, Any] = schema["properties"]
+    for name in arguments:  # pyright: ignore[reportUnknownVariableType]
+        if name not in known:
+            return f"there is no parameter {str(name)!r}.{did_you_mean(str(name), known)} There are: {', '.join(known)}"  # pyright: ignore[reportUnknownArgumentType]
+    missing = [name for name in schema.get("required", ()) if name not in arguments]
+    return f"the parameter {missing[0]!r} is missing" if missing else None
+
+
+def parse_whole(value: object, low: int, high: int) -> int | None:
+    """Return a model's number clamped to `low`..`high`: `8`, `8.0`, `"8"` and `"8/10"` are 8; None when it is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        head, slash, tail = value.strip().partition("/")
+        if slash and not tail.strip().isdigit():
+            return None
+        try:
+            value = float(head)
+        except ValueError:
+            return None
+    if not isinstance(value, int | float) or value != value:
+        return None
+    if value in (float("inf"), float("-inf")):
+        return high if value > 0 else low
+    return int(min(max(round(value), low), high))
