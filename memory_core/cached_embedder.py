@@ -62,6 +62,9 @@ class CachedEmbedder(Embedder):
                 self._queries.popitem(last=False)
         return vector
 
+    def unknown_share(self, text: str) -> float:  # noqa: D102 - the contract says it
+        return self.embedder.unknown_share(text)
+
     def close(self) -> None:  # noqa: D102 - the contract says it
         self.embedder.close()
         self.cache.close()
