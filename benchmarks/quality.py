@@ -73,7 +73,9 @@ def broken(results: list[Result], embedder: str) -> list[str]:
     for name in {result.dataset for result in results}:
         found = {result.searcher: result.scores["nDCG@10"] for result in results if result.dataset == name}
 
-        def want(searcher: str, at_least: float | None, why: str, found: dict[str, float] = found, name: str = name) -> None:
+        def want(
+            searcher: str, at_least: float | None, why: str, found: dict[str, float] = found, name: str = name
+        ) -> None:
             if at_least is not None and searcher in found and found[searcher] < at_least:
                 wrong.append(f"{name}: {searcher} {found[searcher]:.4f} is below {at_least:.4f} ({why})")
 

@@ -56,6 +56,7 @@ def load_dataset(directory: Path) -> Dataset:
 
     Raises:
         ConfigError: A file is missing or not in the form above; the message names it.
+
     """
     name = directory.name
     documents: list[Document] = []

@@ -22,6 +22,7 @@ def measure(
 
     Raises:
         MissingExtraError: ir-measures is not installed.
+
     """
     try:
         import ir_measures  # type: ignore[import-untyped]  # the package has no type marks

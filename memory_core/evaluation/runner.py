@@ -46,6 +46,7 @@ def open_searcher(
 
     Raises:
         PluginError, ConfigError: The searcher is unknown, incomplete or wrongly configured.
+
     """
     loaded = load_settings(home, overrides={**(overrides or {}), "home": str(home)})
     context = ProviderContext(loaded, registry or get_registry(), SystemClock())

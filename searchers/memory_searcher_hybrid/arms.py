@@ -55,6 +55,7 @@ class Arms:
 
         Raises:
             StorerError: The store failed, which concerns everybody.
+
         """
         try:
             result = run(self.by_name[name])
@@ -72,6 +73,7 @@ class Arms:
 
         Raises:
             IndexUnavailableError: None did.
+
         """
         asked = list(names)
         found: dict[str, T] = {}
@@ -87,4 +89,6 @@ class Arms:
         """Return the error for when no arm answers."""
         known = self.failures()
         reasons = "; ".join(f"{name}: {known.get(name, 'no answer')}" for name in names)
-        return IndexUnavailableError(f"No arm of the hybrid search answers ({reasons}). `memory-core doctor` says more.")
+        return IndexUnavailableError(
+            f"No arm of the hybrid search answers ({reasons}). `memory-core doctor` says more."
+        )

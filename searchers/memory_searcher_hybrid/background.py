@@ -44,6 +44,7 @@ class Background:
 
     Args:
         report: Told the arm's name and what went wrong, or None when it caught up.
+
     """
 
     def __init__(self, report: Report) -> None:

@@ -60,6 +60,7 @@ def fuse(answers: Sequence[Answer], method: str, dense_weight: float) -> list[Se
         answers: One for each arm that answered.
         method: `"union"`, `"minmax"` or `"rrf"`.
         dense_weight: The dense arms' share of the score, before what they cannot read is taken off.
+
     """
     seen = [answer for answer in answers if answer.hits and (not answer.dense or answer.sight > 0)]
     rows = {hit.entry.id: _Row(hit.entry) for answer in seen for hit in answer.hits}
@@ -77,9 +78,7 @@ def fuse(answers: Sequence[Answer], method: str, dense_weight: float) -> list[Se
         for answer in dense:
             if answer.sight > 0:
                 _add(answer, rows, _dense(answer, method, rows), total / answer.sight, weight)
-    hits = [
-        SearchHit(row.entry, min(1.0, max(0.0, round(row.score, _DIGITS))), row.explain) for row in rows.values()
-    ]
+    hits = [SearchHit(row.entry, min(1.0, max(0.0, round(row.score, _DIGITS))), row.explain) for row in rows.values()]
     return sorted(hits, key=hit_order)
 
 

@@ -30,6 +30,7 @@ class HybridSearcher(MemorySearcher):
         arms: Searchers by name; closed with the hybrid.
         options: See `HybridOptions`.
         stages: What follows the fusion.
+
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class HybridSearcher(MemorySearcher):
 
         Raises:
             IndexUnavailableError: None answers.
+
         """
         asked = [name for name in (*self._prompt, *self._slow) if not self._arms.resting(name, "search")]
         # The first arm runs in this thread: with fast arms a thread costs more than it gives.
@@ -251,6 +253,7 @@ def build_hybrid(options: HybridOptions, context: BackendContext) -> HybridSearc
 
     Raises:
         PluginError, ConfigError: An arm is unknown, incomplete or wrongly configured.
+
     """
     arms: dict[str, MemorySearcher] = {}
     try:

@@ -21,6 +21,7 @@ class NumpySearcher(MemorySearcher):
     Args:
         embedder: Turns text into vectors; closed with the searcher.
         max_users: How many users' vectors are in memory at once; the others are read again when they are asked for.
+
     """
 
     kind: ClassVar[Literal["lexical", "dense"]] = "dense"

@@ -6,7 +6,6 @@ it shows, and it is then built anew from the store.
 """
 
 import logging
-import math
 import os
 import re
 import shutil
@@ -18,12 +17,12 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from whoosh import columns, fields, index, scoring
+from whoosh import columns, fields, index
 from whoosh.codec.whoosh3 import W3Codec, W3Segment
 from whoosh.filedb.filestore import FileStorage
-from whoosh.index import FileIndex, LockError, TOC
-from whoosh.searching import Searcher
+from whoosh.index import TOC, FileIndex, LockError
 from whoosh.reading import SegmentReader
+from whoosh.searching import Searcher
 from whoosh.writing import CLEAR, MERGE_SMALL, SegmentWriter
 
 from memory_core.errors import IndexUnavailableError
@@ -33,41 +32,21 @@ log = logging.getLogger(__name__)
 STATE_ID = "state"
 """The id of the one document that holds the cursor; entries have hashes for ids."""
 
-K1, B = 1.2, 0.75
 _POLL_S = 0.005
 _LEFTOVER = re.compile(r"_MAIN_\d+\.toc\.[\d.e+-]+")
 Document = Mapping[str, Any]
 Stamp = tuple[int, int, int]
 
 
-class Bm25(scoring.BM25F):
-    """BM25 with the idf of Robertson & Zaragoza 2009 (k1 = 1.2, b = 0.75), never below a millionth, as SQLite has it.
-
-    Whoosh's own idf gives a word that every entry has a third of the weight of a rare one.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(B=B, K1=K1)
-
-    def idf(self, searcher: Any, fieldname: str, text: str) -> float:
-        """Return the inverse document frequency of a term."""
-        parent = searcher.get_parent()
-        return idf(parent.doc_count() - 1, parent.doc_frequency(fieldname, text))
-
-
-def idf(entries: int, having: int) -> float:
-    """Return the weight of a term that `having` of `entries` documents have."""
-    return max(math.log((entries - having + 0.5) / (having + 0.5)), 1e-6) if entries >= having else 1e-6
-
-
 def schema() -> fields.Schema:
     """Return the fields: `terms` holds our own tokens, separated by spaces, so that Whoosh's analyzer only splits.
 
-    The three columns always have a value: Whoosh's default for a missing one is wrong after a merge.
+    The columns always have a value: Whoosh's default for a missing one is wrong after a merge.
     """
     return fields.Schema(
         id=fields.ID(unique=True),
-        terms=fields.KEYWORD(scorable=True),
+        terms=fields.KEYWORD(scorable=False),
+        words=fields.COLUMN(columns.NumericColumn("i")),
         importance=fields.COLUMN(columns.NumericColumn("b")),
         updated=fields.COLUMN(columns.NumericColumn("q")),
         expires=fields.COLUMN(columns.NumericColumn("q")),
@@ -134,6 +113,7 @@ class IndexFiles:
 
         Raises:
             IndexUnavailableError: The files are there but cannot be read now (permissions, too many open files).
+
         """
         with self.guarded():
             return self._read()
@@ -149,7 +129,7 @@ class IndexFiles:
             self._forget_reader()
             try:
                 # A fresh searcher each time: Searcher.refresh() brings deleted documents back.
-                searcher = self._index().searcher(weighting=Bm25())
+                searcher = self._index().searcher()
             except (FileNotFoundError, index.EmptyIndexError):
                 if self._newest() == stamp:
                     raise  # not a commit that overtook us: a file is missing
@@ -179,6 +159,7 @@ class IndexFiles:
 
         Raises:
             IndexUnavailableError: The system refused; or the index was damaged while it was searched.
+
         """
         try:
             yield
@@ -186,7 +167,7 @@ class IndexFiles:
             raise
         except (PermissionError, MemoryError, InterruptedError) as error:
             raise self._unavailable("cannot be read", error) from error
-        except Exception as error:  # noqa: BLE001 - see above
+        except Exception as error:
             if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
                 raise self._unavailable("cannot be read", error) from error
             log.warning("The index in %s is damaged (%s) and is built anew", self.directory, type(error).__name__)
@@ -224,6 +205,7 @@ class IndexFiles:
 
         Raises:
             IndexUnavailableError: Another process holds the lock for too long, or it cannot be written.
+
         """
         try:
             if not self._commit(decide) and not self._commit(decide):

@@ -5,26 +5,22 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from heapq import nsmallest
 from pathlib import Path
 from secrets import token_hex
 from threading import RLock
 from typing import Any
 
-from whoosh import query as wq
-from whoosh.searching import Searcher
-
 from memory_core.errors import IndexUnavailableError
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery, hit_order, listing_order
 from memory_core.serial import from_json, to_json
 from memory_core.text import TOKENIZER_VERSION, tokens, unique_tokens
-from memory_searcher_whoosh.files import K1, STATE_ID, Change, Document, IndexFiles, Opened, document_id, idf
+from memory_searcher_whoosh.files import STATE_ID, Change, Document, IndexFiles, Opened, document_id
+from memory_searcher_whoosh.ranking import SegmentFacts, View, micros
 
 log = logging.getLogger(__name__)
 
 FORMAT = 1
 NEVER = (1 << 63) - 1
-_SLACK = 8
 _PRE_CAP = 4_096
 
 
@@ -35,10 +31,6 @@ class State:
     cursor: str | None
     epoch: str
     version: str
-
-
-def _micros(moment: datetime) -> int:
-    return int(moment.timestamp()) * 1_000_000 + moment.microsecond
 
 
 class UserIndex:
@@ -52,7 +44,8 @@ class UserIndex:
         self._lock = RLock()
         self._followed: str | None = None  # the epoch of the cursor that was last handed out
         self._ahead: tuple[State, str] | None = None
-        self._columns: _Columns | None = None
+        self._shown: tuple[Opened, View] | None = None
+        self._facts: dict[str, SegmentFacts] = {}
 
     # --- following -------------------------------------------------------------------------------------------------
 
@@ -130,6 +123,7 @@ class UserIndex:
         documents[STATE_ID] = {
             "id": STATE_ID,
             "state": json.dumps(kept),
+            "words": 0,
             "importance": 0,
             "updated": 0,
             "expires": 0,
@@ -139,12 +133,14 @@ class UserIndex:
         return Change(list(documents.values()), [id for id in removed if id not in documents], replace)
 
     def _document(self, entry: MemoryEntry) -> Document:
+        words = [*tokens(entry.id.key, self._stemmer), *tokens(entry.content, self._stemmer)]
         return {
             "id": document_id(entry.id.scope, entry.id.key),
-            "terms": " ".join((*tokens(entry.id.key, self._stemmer), *tokens(entry.content, self._stemmer))),
+            "terms": " ".join(words),
+            "words": len(words),
             "importance": entry.importance,
-            "updated": _micros(entry.updated_at),
-            "expires": _micros(entry.expires_at) if entry.expires_at else NEVER,
+            "updated": micros(entry.updated_at),
+            "expires": micros(entry.expires_at) if entry.expires_at else NEVER,
             "scope": entry.id.scope.encode(),
             "entry": to_json(entry),
         }
@@ -158,33 +154,14 @@ class UserIndex:
             if opened is None:
                 return []
             with self._reading():
-                wanted, best = self._terms(opened.searcher, query.text)
-                return self._ranked(opened, wanted, best, query) if wanted else []
+                view = self._view(opened)
+                found, best = view.ranked(self._asked(query.text), self._max_terms)
+                hits = [
+                    SearchHit(self._entry(opened, number), min(1.0, score / best), {"bm25": score})
+                    for number, score in view.best(found, query)
+                ]
+                return sorted(hits, key=hit_order)[: query.top_k]
         return []
-
-    def _ranked(self, opened: Opened, wanted: list[str], best: float, query: SearchQuery) -> list[SearchHit]:
-        """Ask for a few more than wanted; for all that the filters admit only when they turned out to matter."""
-        limit, allowed = query.top_k + _SLACK, None
-        if query.scopes is not None or query.min_importance is not None:
-            allowed = self._known(opened).admitted(query)
-        parsed = wq.Or([wq.Term("terms", term) for term in wanted])
-        while True:
-            if allowed is not None and not allowed:
-                return []  # Whoosh takes an empty filter for none
-            results = opened.searcher.search(parsed, limit=limit, filter=allowed)
-            scored: list[tuple[int, float]] = list(results.items())
-            hits: list[SearchHit] = []
-            for number, score in scored:
-                entry = from_json(opened.searcher.stored_fields(number)["entry"])
-                hits.append(SearchHit(entry, min(1.0, round(score, 9) / best), {"bm25": round(score, 9)}))
-            if allowed is None and not all(query.admits(hit.entry) for hit in hits):
-                allowed = self._known(opened).admitted(query)
-                continue
-            hits.sort(key=hit_order)
-            last = hits[query.top_k - 1].score if len(hits) >= query.top_k else None
-            if len(scored) < limit or (last is not None and last > hits[-1].score):
-                return hits[: query.top_k]
-            limit *= 4  # a tie reaches beyond what was fetched
 
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
         """Return the score of given entries; those that share no term with the query have 0."""
@@ -195,14 +172,8 @@ class UserIndex:
             with self._reading():
                 numbers = {opened.searcher.document_number(id=document_id(id.scope, id.key)): id for id in ids}
                 numbers.pop(None, None)
-                found = dict.fromkeys(numbers.values(), 0.0)
-                wanted, best = self._terms(opened.searcher, query.text)
-                if wanted and numbers:
-                    parsed = wq.Or([wq.Term("terms", term) for term in wanted])
-                    results = opened.searcher.search(parsed, limit=len(numbers), filter=set(numbers))
-                    for number, score in results.items():
-                        found[numbers[number]] = min(1.0, round(score or 0.0, 9) / best)
-                return found
+                found, best = self._view(opened).ranked(self._asked(query.text), self._max_terms)
+                return {id: min(1.0, found.get(number, 0.0) / best) for number, id in numbers.items()}
         return {}
 
     def listed(self, limit: int, now: datetime | None, scopes: Sequence[str] | None) -> list[MemoryEntry]:
@@ -212,9 +183,8 @@ class UserIndex:
             if opened is None:
                 return []
             with self._reading():
-                rows = self._known(opened).listed(limit, now, scopes)
-                entries = [from_json(opened.searcher.stored_fields(number)["entry"]) for number in rows]
-                return sorted(entries, key=listing_order)[:limit]
+                numbers = self._view(opened).listed(limit, now, scopes)
+                return sorted((self._entry(opened, number) for number in numbers), key=listing_order)[:limit]
         return []
 
     def count(self, now: datetime | None, below: int | None) -> int:
@@ -224,8 +194,23 @@ class UserIndex:
             if opened is None:
                 return 0
             with self._reading():
-                return self._known(opened).count(now, below)
+                return self._view(opened).count(now, below)
         return 0
+
+    def _asked(self, text: str) -> list[str]:
+        asked = unique_tokens(text, self._stemmer)
+        if len(asked) > _PRE_CAP:
+            asked = sorted(asked, key=len, reverse=True)[:_PRE_CAP]  # longer words are rarer (Zipf 1935)
+        return asked
+
+    @staticmethod
+    def _entry(opened: Opened, number: int) -> MemoryEntry:
+        return from_json(opened.searcher.stored_fields(number)["entry"])
+
+    def _view(self, opened: Opened) -> View:
+        if self._shown is None or self._shown[0] is not opened:
+            self._shown = (opened, View(opened.searcher, self._facts))
+        return self._shown[1]
 
     def _open(self) -> Opened | None:
         opened = self._files.open()
@@ -234,31 +219,11 @@ class UserIndex:
     def _reading(self) -> Any:
         return _Reading(self._files)
 
-    def _terms(self, searcher: Searcher, text: str) -> tuple[list[str], float]:
-        """Return the terms to look for, and the highest BM25 that any text could reach for the whole query."""
-        asked = unique_tokens(text, self._stemmer)
-        entries = searcher.doc_count() - 1
-        if not asked or entries < 1:
-            return [], 1.0
-        if len(asked) > _PRE_CAP:
-            asked = sorted(asked, key=len, reverse=True)[:_PRE_CAP]  # longer words are rarer (Zipf 1935)
-        counts = {term: int(searcher.doc_frequency("terms", term)) for term in asked}
-        chosen = [term for term in asked if counts[term]]
-        weighed = asked
-        if len(chosen) > self._max_terms:
-            chosen = weighed = sorted(chosen, key=lambda term: (counts[term], term))[: self._max_terms]
-        best = sum(idf(entries, counts[term]) for term in weighed)
-        return chosen, max(best * (K1 + 1), 1e-6)
-
-    def _known(self, opened: Opened) -> "_Columns":
-        if self._columns is None or self._columns.opened is not opened:
-            self._columns = _Columns(opened)
-        return self._columns
-
     def close(self) -> None:
         """Close the files."""
         with self._lock:
-            self._columns = None
+            self._shown = None
+            self._facts.clear()
             self._files.close()
 
 
@@ -278,49 +243,3 @@ class _Reading:
                 f"The Whoosh index in {self._directory} was damaged and has been removed. Search again: it is built "
                 "anew from the store."
             ) from error
-
-
-class _Columns:
-    """Importance, time and scope of every document of one reader, in memory: for filters and listings."""
-
-    def __init__(self, opened: Opened) -> None:
-        self.opened = opened
-        reader = opened.searcher.reader()
-        importance, updated, expires, scope = (
-            reader.column_reader(name) for name in ("importance", "updated", "expires", "scope")
-        )
-        self._rows = [
-            (-importance[number], -updated[number], expires[number], bytes(scope[number]), number)
-            for number in reader.all_doc_ids()
-            if importance[number]
-        ]
-
-    def _selected(
-        self, now: datetime | None, scopes: Sequence[str] | None, at_least: int = 0
-    ) -> "Iterable[tuple[int, int, int, bytes, int]]":
-        moment = _micros(now) if now is not None else None
-        names = {name.encode() for name in scopes} if scopes is not None else None
-        for row in self._rows:
-            if (
-                (moment is None or row[2] > moment)
-                and (names is None or row[3] in names)
-                and -row[0] >= at_least
-            ):
-                yield row
-
-    def admitted(self, query: SearchQuery) -> set[int]:
-        """Return the numbers of the documents that the query's filters let through."""
-        return {row[4] for row in self._selected(query.now, query.scopes, query.min_importance or 0)}
-
-    def count(self, now: datetime | None, below: int | None) -> int:
-        """Return how many documents there are, or how many of less importance than `below`."""
-        return sum(1 for row in self._selected(now, None) if below is None or -row[0] < below)
-
-    def listed(self, limit: int, now: datetime | None, scopes: Sequence[str] | None) -> list[int]:
-        """Return the numbers of the first `limit` documents, and of all that share the last one's rank."""
-        rows = list(self._selected(now, scopes))
-        best = nsmallest(limit, rows)
-        if not best:
-            return []
-        last = best[-1][:2]
-        return [row[4] for row in rows if row[:2] <= last]

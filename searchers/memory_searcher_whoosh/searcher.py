@@ -21,6 +21,7 @@ class WhooshSearcher(MemorySearcher):
         max_terms: Longer queries keep their rarest terms.
         max_users: How many users' indexes are open at once.
         lock_timeout_s: How long a write waits for another process.
+
     """
 
     def __init__(

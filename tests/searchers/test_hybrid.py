@@ -24,4 +24,6 @@ class TestHybridOfTwoFiles(SearcherContract):
 
     @pytest.fixture
     def open_searcher(self, tmp_path: Path) -> Callable[[], HybridSearcher]:
-        return lambda: HybridSearcher({"one": WhooshSearcher(tmp_path / "one"), "two": WhooshSearcher(tmp_path / "two")})
+        return lambda: HybridSearcher(
+            {"one": WhooshSearcher(tmp_path / "one"), "two": WhooshSearcher(tmp_path / "two")}
+        )
