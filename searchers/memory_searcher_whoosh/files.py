@@ -41,16 +41,13 @@ Stamp = tuple[int, int, int]
 def schema() -> fields.Schema:
     """Return the fields: `terms` holds our own tokens, separated by spaces, so that Whoosh's analyzer only splits.
 
-    The columns always have a value: Whoosh's default for a missing one is wrong after a merge.
+    All that filters and listings need is in one column (see `ranking.pack_facts`): each column is a file of its own in
+    each segment, which costs at every commit and every opening.
     """
     return fields.Schema(
         id=fields.ID(unique=True),
         terms=fields.KEYWORD(scorable=False),
-        words=fields.COLUMN(columns.NumericColumn("i")),
-        importance=fields.COLUMN(columns.NumericColumn("b")),
-        updated=fields.COLUMN(columns.NumericColumn("q")),
-        expires=fields.COLUMN(columns.NumericColumn("q")),
-        scope=fields.COLUMN(columns.VarBytesColumn()),
+        facts=fields.COLUMN(columns.VarBytesColumn()),
         entry=fields.STORED(),
         state=fields.STORED(),
     )

@@ -15,12 +15,11 @@ from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, Sea
 from memory_core.serial import from_json, to_json
 from memory_core.text import TOKENIZER_VERSION, tokens, unique_tokens
 from memory_searcher_whoosh.files import STATE_ID, Change, Document, IndexFiles, Opened, document_id
-from memory_searcher_whoosh.ranking import SegmentFacts, View, micros
+from memory_searcher_whoosh.ranking import NEVER, SegmentFacts, View, micros, pack_facts
 
 log = logging.getLogger(__name__)
 
 FORMAT = 1
-NEVER = (1 << 63) - 1
 _PRE_CAP = 4_096
 
 
@@ -123,11 +122,7 @@ class UserIndex:
         documents[STATE_ID] = {
             "id": STATE_ID,
             "state": json.dumps(kept),
-            "words": 0,
-            "importance": 0,
-            "updated": 0,
-            "expires": 0,
-            "scope": b"",
+            "facts": pack_facts(0, 0, 0, 0, ""),
         }
         removed = [document_id(id.scope, id.key) for id in removals]
         return Change(list(documents.values()), [id for id in removed if id not in documents], replace)
@@ -137,11 +132,13 @@ class UserIndex:
         return {
             "id": document_id(entry.id.scope, entry.id.key),
             "terms": " ".join(words),
-            "words": len(words),
-            "importance": entry.importance,
-            "updated": micros(entry.updated_at),
-            "expires": micros(entry.expires_at) if entry.expires_at else NEVER,
-            "scope": entry.id.scope.encode(),
+            "facts": pack_facts(
+                len(words),
+                entry.importance,
+                micros(entry.updated_at),
+                micros(entry.expires_at) if entry.expires_at else NEVER,
+                entry.id.scope,
+            ),
             "entry": to_json(entry),
         }
 

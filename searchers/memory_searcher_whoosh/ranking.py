@@ -6,6 +6,7 @@ statistics count only what is not deleted, so that a score does not depend on wh
 """
 
 import math
+import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,12 +22,23 @@ K1, B = 1.2, 0.75
 _MIN_IDF = 1e-6  # what a term weighs that most entries have, as in SQLite
 _COMMON_FROM = 200  # below this many entries every term of a query counts
 _DIGITS = 9
+NEVER = (1 << 63) - 1
+"""When an entry expires that never does."""
+
 Row = tuple[int, int, int, bytes, int]
 
 
 def micros(moment: datetime) -> int:
     """Return a moment as whole microseconds since 1970."""
     return int(moment.timestamp()) * 1_000_000 + moment.microsecond
+
+
+_FACTS = struct.Struct("<iBqq")
+
+
+def pack_facts(words: int, importance: int, updated: int, expires: int, scope: str) -> bytes:
+    """Return what `read_facts` reads: length in tokens, importance (0 for no entry), times in microseconds, scope."""
+    return _FACTS.pack(words, importance, updated, expires) + scope.encode()
 
 
 def idf(entries: int, having: int) -> float:
@@ -38,22 +50,28 @@ def idf(entries: int, having: int) -> float:
 class SegmentFacts:
     """One segment's documents: their lengths in tokens, and (−importance, −updated, expires, scope, number) of each.
 
-    The document that holds the cursor has importance 0.
+    The document that holds the cursor has importance 0. `words` is the sum of the lengths, `first_expiry` the earliest
+    moment at which one of the entries is gone.
     """
 
     lengths: Sequence[int]
     rows: Sequence[Row]
+    words: int
+    first_expiry: int
 
 
 def read_facts(reader: Any) -> SegmentFacts:
     """Read the facts of one segment."""
-    length = reader.column_reader("words")
-    importance, updated, expires, scope = (
-        reader.column_reader(name) for name in ("importance", "updated", "expires", "scope")
-    )
-    numbers = range(reader.doc_count_all())
-    rows = [(-importance[n], -updated[n], expires[n], bytes(scope[n]), n) for n in numbers]
-    return SegmentFacts([length[n] for n in numbers], rows)
+    column = reader.column_reader("facts")
+    lengths: list[int] = []
+    rows: list[Row] = []
+    for number in range(reader.doc_count_all()):
+        packed = column[number]
+        length, importance, updated, expires = _FACTS.unpack_from(packed)
+        lengths.append(length)
+        rows.append((-importance, -updated, expires, bytes(packed[_FACTS.size :]), number))
+    first_expiry = min((row[2] for row in rows if row[0]), default=NEVER)
+    return SegmentFacts(lengths, rows, sum(lengths), first_expiry)
 
 
 class View:
@@ -62,31 +80,17 @@ class View:
     def __init__(self, searcher: Searcher, cache: dict[str, SegmentFacts]) -> None:
         self._searcher = searcher
         self._leaves: list[tuple[Any, int, SegmentFacts]] = []
+        words = 0
         used: dict[str, SegmentFacts] = {}
         for leaf, offset in searcher.reader().leaf_readers():
             name = leaf.segment().segment_id()
             facts = used[name] = cache.get(name) or read_facts(leaf)
             self._leaves.append((leaf, offset, facts))
+            words += facts.words - sum(facts.lengths[number] for number in leaf.deleted_docs_set)
         cache.clear()
         cache.update(used)
-        self._rows = [
-            (*row[:4], row[4] + offset)
-            for leaf, offset, facts in self._leaves
-            for row in facts.rows
-            if row[0] and not leaf.is_deleted(row[4])
-        ]
-        self._lengths = {offset: facts.lengths for _, offset, facts in self._leaves}
-        words = sum(self._lengths_of(row[4]) for row in self._rows)
-        self._average = words / len(self._rows) if words else 1.0
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def _lengths_of(self, number: int) -> int:
-        for _, offset, facts in self._leaves:
-            if number < offset + len(facts.lengths):
-                return facts.lengths[number - offset]
-        raise IndexError(number)
+        self._entries = max(0, searcher.doc_count() - 1)
+        self._average = words / self._entries if words else 1.0
 
     def _postings(self, term: str) -> Iterator[tuple[int, float, int]]:
         """Yield (number, occurrences, length) of each document that has the term."""
@@ -108,7 +112,7 @@ class View:
         In a larger index, terms that most entries have are left out where the query has others: they weigh nothing and
         would only make every entry a candidate. A long query keeps its rarest terms.
         """
-        entries = len(self._rows)
+        entries = self._entries
         if not asked or not entries:
             return {}, 1.0
         counts = {term: min(entries, int(self._searcher.doc_frequency("terms", term))) for term in asked}
@@ -131,16 +135,10 @@ class View:
 
     def best(self, found: Mapping[int, float], query: SearchQuery) -> list[tuple[int, float]]:
         """Return the best admitted documents, and all that share the last one's score, in no order."""
-        if query.scopes is not None or query.min_importance is not None:
+        expired = any(facts.first_expiry <= micros(query.now) for _, _, facts in self._leaves)
+        if expired or query.scopes is not None or query.min_importance is not None:
             allowed = {row[4] for row in self._selected(query.now, query.scopes, query.min_importance or 0)}
             found = {number: score for number, score in found.items() if number in allowed}
-        else:
-            moment = micros(query.now)
-            gone = [row[4] for row in self._rows if row[2] <= moment]
-            if gone:
-                found = dict(found)
-                for number in gone:
-                    found.pop(number, None)
         if len(found) <= query.top_k:
             return list(found.items())
         last = -nsmallest(query.top_k, (-score for score in found.values()))[-1]
@@ -151,9 +149,16 @@ class View:
     def _selected(self, now: datetime | None, scopes: Sequence[str] | None, at_least: int = 0) -> Iterator[Row]:
         moment = micros(now) if now is not None else None
         names = {name.encode() for name in scopes} if scopes is not None else None
-        for row in self._rows:
-            if (moment is None or row[2] > moment) and (names is None or row[3] in names) and -row[0] >= at_least:
-                yield row
+        for leaf, offset, facts in self._leaves:
+            deleted = leaf.deleted_docs_set
+            for row in facts.rows:
+                if (
+                    -row[0] >= max(1, at_least)
+                    and (moment is None or row[2] > moment)
+                    and (names is None or row[3] in names)
+                    and row[4] not in deleted
+                ):
+                    yield (*row[:4], row[4] + offset) if offset else row
 
     def count(self, now: datetime | None, below: int | None) -> int:
         """Return how many entries there are, or how many of less importance than `below`."""
