@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,9 +27,30 @@ from memory_core.text import unique_tokens
 from memory_searcher_fulltext.searcher import FulltextSearcher
 from memory_storer_markdown.storer import MarkdownStorer
 
-SUBJECTS = "user team project server client manager designer customer neighbour sister".split()
-VERBS = "likes prefers avoids wrote moved bought deployed tested learned planned".split()
-COMMON = "the a of in on with for and to every week morning evening home office near new old big small".split()
+SUBJECTS = ["user", "team", "project", "server", "client", "manager", "designer", "customer", "neighbour", "sister"]
+VERBS = ["likes", "prefers", "avoids", "wrote", "moved", "bought", "deployed", "tested", "learned", "planned"]
+COMMON = [
+    "the",
+    "a",
+    "of",
+    "in",
+    "on",
+    "with",
+    "for",
+    "and",
+    "to",
+    "every",
+    "week",
+    "morning",
+    "evening",
+    "home",
+    "office",
+    "near",
+    "new",
+    "old",
+    "big",
+    "small",
+]
 
 
 @dataclass
@@ -61,9 +82,7 @@ def questions(count: int, seed: int = 11) -> list[str]:
     """Return queries of the same language, each with two rare words."""
     source = random.Random(seed)
     entries = list(sentences(400))
-    return [
-        "what about " + " ".join(source.sample(source.choice(entries).content.split(), 5)) for _ in range(count)
-    ]
+    return ["what about " + " ".join(source.sample(source.choice(entries).content.split(), 5)) for _ in range(count)]
 
 
 def median_ms(run: Callable[[], object], times: int) -> float:
@@ -76,7 +95,9 @@ def median_ms(run: Callable[[], object], times: int) -> float:
     return statistics.median(measured) * 1_000
 
 
-def side_by_side(ours: Callable[[str], object], bare: Callable[[str], object], queries: list[str]) -> tuple[float, float]:
+def side_by_side(
+    ours: Callable[[str], object], bare: Callable[[str], object], queries: list[str]
+) -> tuple[float, float]:
     """Return the median milliseconds of both over the queries, each query asked of both in turn."""
     mine: list[float] = []
     theirs: list[float] = []
@@ -101,13 +122,15 @@ def bare_fts5(entries: list[MemoryEntry]) -> Callable[[str], object]:
 
     def query(text: str) -> object:
         match = " OR ".join(f'"{token}"' for token in unique_tokens(text))
-        return table.execute("SELECT rowid, rank FROM plain WHERE plain MATCH ? ORDER BY rank LIMIT 5", (match,)).fetchall()
+        return table.execute(
+            "SELECT rowid, rank FROM plain WHERE plain MATCH ? ORDER BY rank LIMIT 5", (match,)
+        ).fetchall()
 
     return query
 
 
 @contextmanager
-def folder() -> Iterator[Path]:
+def folder() -> Generator[Path]:
     """Give a directory on the disk where the repository is, not in memory."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR", "."), prefix=".bench-") as name:
         yield Path(name).absolute()
@@ -135,7 +158,9 @@ def bench_search(count: int, queries: list[str]) -> Row:
             assert bare(query)
         ours, theirs = side_by_side(solution.search, bare, queries)
         solution.close()
-    return Row(f"search at {count:,} entries", ours / theirs, "× bare FTS5", 3.0, f"{ours:.2f} ms against {theirs:.2f} ms")
+    return Row(
+        f"search at {count:,} entries", ours / theirs, "× bare FTS5", 3.0, f"{ours:.2f} ms against {theirs:.2f} ms"
+    )
 
 
 def bench_remember(times: int) -> Row:
@@ -188,7 +213,9 @@ def bench_start(count: int, times: int) -> list[Row]:
         code = START.format(benchmarks=str(Path(__file__).parent), root=str(root))
 
         def start() -> float:
-            return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+            return float(
+                subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+            )
 
         first: list[float] = []
         later: list[float] = []
@@ -266,7 +293,9 @@ def bench_injection(count: int, queries: list[str]) -> Row:
     """The instruction for one prompt."""
     with folder() as root:
         (root / "work").mkdir()
-        provider = load_provider(root, overrides={"home": str(root / "home"), "storers": {"markdown": {"fsync": False}}})
+        provider = load_provider(
+            root, overrides={"home": str(root / "home"), "storers": {"markdown": {"fsync": False}}}
+        )
         solution = provider.get(root / "work")
         solution.storer.put_many(sentences(count))
         solution.sync()
@@ -304,7 +333,9 @@ def main() -> int:
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         figures = [{**asdict(row), "holds": row.holds} for row in rows]
-        options.json.write_text(json.dumps({"python": sys.version, "sqlite": sqlite3.sqlite_version, "rows": figures}, indent=1))
+        options.json.write_text(
+            json.dumps({"python": sys.version, "sqlite": sqlite3.sqlite_version, "rows": figures}, indent=1)
+        )
     return 0 if all(row.holds for row in rows) else 1
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         SearcherError,
         StorerError,
     )
+    from memory_core.loading import load_provider
     from memory_core.model import (
         SHARED_USER_ID,
         ChangeBatch,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     )
     from memory_core.solution import StandardSolution
     from memory_core.talent import MemoryTalent, ToolContext, ToolResult, ToolSpec
-    from memory_core.loading import load_provider
 
 __version__ = "0.1.0"
 

@@ -7,7 +7,7 @@ read by the next.
 
 import json
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 from pydantic_core import from_json as from_json_text
@@ -15,7 +15,9 @@ from pydantic_core import from_json as from_json_text
 from memory_core.errors import CorruptEntryError, MemoryCoreError
 from memory_core.model import MemoryEntry, MemoryId, first_reason
 
-_FIELDS = frozenset(("scope", "user", "key", "content", "importance", "created", "updated", "expires", "source", "metadata"))
+_FIELDS = frozenset(
+    ("scope", "user", "key", "content", "importance", "created", "updated", "expires", "source", "metadata")
+)
 _REQUIRED = ("scope", "user", "key", "content", "importance", "created", "updated")
 
 
@@ -81,4 +83,21 @@ def from_json(line: str | bytes) -> MemoryEntry:
         raise CorruptEntryError(f"This line is not JSON: {error}.") from error
     if not isinstance(fields, dict):
         raise CorruptEntryError(f"This line is a JSON {type(fields).__name__}, not a memory.")
-    return from_fields(fields)
+    return from_fields(cast("dict[str, Any]", fields))
+
+
+def stored_entry(id: MemoryId, line: str | bytes) -> MemoryEntry:
+    """Build the entry that a store holds under `id`; whose memory it is, the store's keys say, never the text in it.
+
+    Raises:
+        CorruptEntryError: The text is not an entry; the message names the memory.
+    """
+    try:
+        fields = json.loads(line)
+        if not isinstance(fields, dict):
+            raise CorruptEntryError("it is not a JSON object.")
+        known = cast("dict[str, Any]", fields)
+        return from_fields({**known, "scope": id.scope, "user": id.user_id, "key": id.key})
+    except (ValueError, RecursionError, CorruptEntryError) as error:
+        name = f"{id.key!r} of {id.user_id!r} in {id.scope!r}"
+        raise CorruptEntryError(f"The memory {name} cannot be read: {error}") from error

@@ -14,7 +14,7 @@ from math import isfinite, sqrt
 
 from memory_core.model import MemoryEntry, MemoryId, SearchHit, hit_order
 
-Z_SCALE = 5.5
+Z_SCALE = 5.0
 """Standard deviations above the mean at which a dense score counts in full."""
 
 RRF_K = 60
@@ -97,8 +97,7 @@ def _add(
 
 def _lexical(answer: Answer, method: str) -> dict[MemoryId, float]:
     """Return the arm's scores as shares of its best (or between its last and its best)."""
-    listed = {hit.entry.id: hit.score for hit in answer.hits}
-    return _minmax(listed) if method == "minmax" else _shares(listed)
+    return _minmax({hit.entry.id: hit.score for hit in answer.hits}) if method == "minmax" else _shares(answer.scores)
 
 
 def _shares(scores: Mapping[MemoryId, float]) -> dict[MemoryId, float]:

@@ -169,10 +169,10 @@ class HybridSearcher(MemorySearcher):
         return self._arms.attempt(name, "search", run, None)
 
     def _complete(self, answers: Sequence[Answer], query: SearchQuery) -> None:
-        """Ask the dense arms for their true scores of what only others found."""
+        """Ask each arm for its true scores of what only others found."""
         candidates = {hit.entry.id for answer in answers for hit in answer.hits}
         for answer in answers:
-            missing = [id for id in candidates if id not in answer.scores] if answer.dense and answer.sight > 0 else []
+            missing = [id for id in candidates if id not in answer.scores] if answer.sight > 0 else []
             if missing:
                 nothing: dict[MemoryId, float] = {}
                 answer.scores.update(
