@@ -1,6 +1,5 @@
 """The same operations for asyncio: one generic facade over threads."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -23,6 +22,8 @@ class AsyncMemorySolution:
 
     @staticmethod
     def _threaded(method: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+        import asyncio  # here, because it would be a third of this package's import time
+
         async def call(*args: Any, **kwargs: Any) -> Any:
             return await asyncio.to_thread(method, *args, **kwargs)
 

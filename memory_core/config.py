@@ -118,6 +118,7 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Take only what `load_settings` has merged."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
         return (init_settings,)
 
     @property
@@ -157,9 +158,8 @@ class Loaded:
         if issubclass(model, Options):
             for option, value in self.project.get(table, {}).get(name, {}).items():
                 if not model.allowed_in_project(option, value, self.workspace):
-                    raise ConfigError(
-                        f"The project's file {self.path} may not set `{option}` of [{table}.{name}]: {model.project_hint}."
-                    )
+                    what = f"`{option}` of [{table}.{name}]"
+                    raise ConfigError(f"The project's file {self.path} may not set {what}: {model.project_hint}.")
         try:
             return model.model_validate(self.settings.table(kind, name))
         except ValidationError as error:
@@ -226,9 +226,10 @@ def user_config_file() -> Path:
 
 def _table_of_pyproject(path: Path) -> dict[str, Any] | None:
     try:
-        return tomllib.loads(path.read_text("utf-8")).get("tool", {}).get(APP)
+        table: dict[str, Any] | None = tomllib.loads(path.read_text("utf-8")).get("tool", {}).get(APP)
     except (OSError, ValueError, AttributeError):
         return None  # somebody else's file: not ours to complain about
+    return table
 
 
 def _read(path: Path) -> dict[str, Any]:

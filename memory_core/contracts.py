@@ -87,8 +87,8 @@ class BackendContext:
 
     `scopes` go from low to high priority. `index_dir` is a private directory for derived files: it may be deleted at
     any time, and need not exist yet. `cache_dir` is the like, shared by all of the user's indexes; None means
-    `index_dir`. `stemmer` is for `memory_core.text.tokens`. `build_searcher` and `build_embedder` let a backend use others by name, with
-    the options that the configuration has for them.
+    `index_dir`. `stemmer` is for `memory_core.text.tokens`. `build_searcher` and `build_embedder` let a backend use
+    others by name, with the options that the configuration has for them.
     """
 
     scopes: tuple[ScopePlace, ...]
@@ -185,7 +185,7 @@ class MemoryStorer(ABC):
 
     def close(self) -> None:
         """Release files and connections. Closing twice is harmless."""
-        return None
+        return
 
 
 class MemorySearcher(ABC):
@@ -301,7 +301,7 @@ class MemorySearcher(ABC):
 
     def close(self) -> None:
         """Release files and memory. Closing twice is harmless."""
-        return None
+        return
 
 
 class Embedder(ABC):
@@ -336,7 +336,7 @@ class Embedder(ABC):
 
     def close(self) -> None:
         """Release the model."""
-        return None
+        return
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +420,7 @@ class MemorySolution(ABC):
         scopes: Sequence[str] | None = None,
         min_importance: int | None = None,
     ) -> list[SearchHit]:
-        """Return the memories that fit `text`, best first; an entry whose key is exactly `text` is always among them."""
+        """Return the memories that fit `text`, best first; one whose key is exactly `text` is always among them."""
 
     @abstractmethod
     def hot(
@@ -490,8 +490,8 @@ class MemorySolutionProvider(ABC):
         """Return one sentence for the model: which scopes there are and when to use which."""
         if locale.startswith("zh"):
             return "存储作用域：workspace（当前工作区，默认）或 user（用户全局）。跨项目通用的认知请存入 user。"
-        return "Scope: workspace (this project, the default) or user (everywhere). Use user for what holds across projects."
+        return "Scope: workspace (this project, the default) or user (everywhere; for what holds across projects)."
 
     def close(self) -> None:
         """Close every solution that was handed out."""
-        return None
+        return

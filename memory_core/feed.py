@@ -79,9 +79,7 @@ def format_cursor(places: Mapping[str, Place]) -> str:
     return json.dumps({scope: [place.epoch, place.number, place.start] for scope, place in sorted(places.items())})
 
 
-def merge_changes(
-    logs: Mapping[str, ScopeLog], since: str | None, user_id: str, limit: int = FEED_PAGE
-) -> ChangeBatch:
+def merge_changes(logs: Mapping[str, ScopeLog], since: str | None, user_id: str, limit: int = FEED_PAGE) -> ChangeBatch:
     """Return the next batch of one user's changes over all scopes; see `MemoryStorer.changes`.
 
     A follower without a usable place in any one of the logs starts over in all of them, because it cannot tell which

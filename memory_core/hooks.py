@@ -2,10 +2,14 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from memory_core.errors import PluginError, VetoedError
 from memory_core.model import MemoryEntry, SearchHit, SearchQuery, hit_order
-from memory_core.plugins.registry import PluginRegistry
+
+if TYPE_CHECKING:
+    from memory_core.plugins.registry import PluginRegistry
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +19,9 @@ EntryFilter = Callable[[MemoryEntry], MemoryEntry | None]
 class Hooks:
     """The hooks that a solution calls; the implementations are looked up once."""
 
-    def __init__(self, registry: PluginRegistry | None = None, filters: Sequence[tuple[str, EntryFilter]] = ()) -> None:
+    def __init__(
+        self, registry: "PluginRegistry | None" = None, filters: Sequence[tuple[str, EntryFilter]] = ()
+    ) -> None:
         def found(name: str) -> list[tuple[str, Callable[..., object]]]:
             return list(registry.hooks(name)) if registry is not None else []
 
@@ -32,7 +38,7 @@ class Hooks:
             PluginError: One of them failed, or changed the id.
         """
         for name, hook in self._before:
-            entry = self._passed(name, entry, lambda entry, hook=hook: hook(entry=entry))
+            entry = self._passed(name, entry, partial(_ask, hook))
         for name, entry_filter in self._filters:
             entry = self._passed(name, entry, entry_filter)
         return entry
@@ -61,7 +67,7 @@ class Hooks:
                 result = hook(query=query, hits=list(hits))
                 if not isinstance(result, list):
                     raise TypeError(f"it returned {type(result).__name__}, not a list")
-                found: list[SearchHit] = result
+                found = cast("list[SearchHit]", result)
                 hits = [hit for hit in found if query.admits(hit.entry)]
             except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the search still answers
                 log.warning("The plugin %r failed after a search: %s", name, error)
@@ -83,6 +89,10 @@ class Hooks:
                     raise PluginError(f"The plugin {name!r} gave the TTL {ttl_s!r}; it must be a number of seconds.")
                 return ttl_s
         return None
+
+
+def _ask(hook: Callable[..., object], entry: MemoryEntry) -> object:
+    return hook(entry=entry)
 
 
 def ranked(hits: list[SearchHit]) -> list[SearchHit]:

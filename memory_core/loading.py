@@ -91,14 +91,16 @@ class _Builder:
         )
 
     def storer(self, name: str) -> MemoryStorer:
-        return self.build("storer", name)
+        storer: MemoryStorer = self.build("storer", name)
+        return storer
 
     def searcher(self, name: str) -> MemorySearcher:
         if name in self._stack:
             raise ConfigError(f"The searcher {name!r} is one of its own arms: {' → '.join([*self._stack, name])}.")
         self._stack.append(name)
         try:
-            return self.build("searcher", name)
+            searcher: MemorySearcher = self.build("searcher", name)
+            return searcher
         finally:
             self._stack.pop()
 
@@ -106,8 +108,11 @@ class _Builder:
         name = name or self._context.loaded.settings.embedder
         if name is None:
             known = ", ".join(self._context.registry.names("embedder")) or "none installed"
-            raise ConfigError(f"This searcher needs an embedder: set `embedder = …` in memory.toml (there are: {known}).")
-        return self.build("embedder", name)
+            raise ConfigError(
+                f"This searcher needs an embedder: set `embedder = …` in memory.toml (there are: {known})."
+            )
+        embedder: Embedder = self.build("embedder", name)
+        return embedder
 
 
 def load_provider(

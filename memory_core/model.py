@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, cast
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, JsonValue, ValidationError
 
@@ -88,7 +88,7 @@ def _whole_importance(value: int) -> int:
 def _depth(value: object, level: int = 1) -> int:
     if level > MAX_METADATA_DEPTH or not isinstance(value, dict | list):
         return level
-    children: Sequence[Any] = list(value.values()) if isinstance(value, dict) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    children = cast("list[object]", list(value.values()) if isinstance(value, dict) else value)  # pyright: ignore[reportUnknownArgumentType]
     return max((_depth(child, level + 1) for child in children), default=level)
 
 
@@ -121,7 +121,7 @@ class MemoryEntry(BaseModel):
         pydantic.ValidationError: A field is wrong. `MemoryEntry.checked` raises `InvalidEntryError` instead.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     id: MemoryId
     content: Annotated[str, AfterValidator(_not_blank)]

@@ -6,7 +6,7 @@ the environment, or arguments.
 """
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict
 
@@ -29,7 +29,7 @@ class Options(BaseModel):
         """Whether a project's file may set the option `name` to `value`; a room may override this."""
         field = cls.model_fields.get(name)
         extra = field.json_schema_extra if field is not None else None
-        mark = extra.get("user_level") if isinstance(extra, dict) else None
+        mark = cast("dict[str, Any]", extra).get("user_level") if isinstance(extra, dict) else None
         if mark == "always":
             return False
         return mark != "outside" or _inside(value, workspace)
@@ -37,7 +37,7 @@ class Options(BaseModel):
 
 def _inside(value: Any, workspace: Path) -> bool:
     if isinstance(value, dict):
-        return all(_inside(item, workspace) for item in value.values())  # pyright: ignore[reportUnknownVariableType]
+        return all(_inside(item, workspace) for item in cast("dict[str, Any]", value).values())
     if not isinstance(value, str):
         return False
     try:

@@ -7,16 +7,18 @@ read by the next.
 
 import json
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import ValidationError
+from pydantic_core import from_json as from_json_text
 
 from memory_core.errors import CorruptEntryError, MemoryCoreError
 from memory_core.model import MemoryEntry, MemoryId, first_reason
 
-_FIELDS = frozenset(("scope", "user", "key", "content", "importance", "created", "updated", "expires", "source", "metadata"))
+_FIELDS = frozenset(
+    ("scope", "user", "key", "content", "importance", "created", "updated", "expires", "source", "metadata")
+)
 _REQUIRED = ("scope", "user", "key", "content", "importance", "created", "updated")
-_json: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
 
 def to_fields(entry: MemoryEntry) -> dict[str, Any]:
@@ -76,9 +78,9 @@ def from_json(line: str | bytes) -> MemoryEntry:
         CorruptEntryError: The line is not JSON, or not an entry.
     """
     try:
-        fields = _json.validate_json(line)
-    except ValidationError as error:
-        raise CorruptEntryError(f"This line is not JSON: {first_reason(error)}.") from error
+        fields = from_json_text(line)
+    except ValueError as error:
+        raise CorruptEntryError(f"This line is not JSON: {error}.") from error
     if not isinstance(fields, dict):
         raise CorruptEntryError(f"This line is a JSON {type(fields).__name__}, not a memory.")
-    return from_fields(fields)
+    return from_fields(cast("dict[str, Any]", fields))

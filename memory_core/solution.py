@@ -17,7 +17,14 @@ from memory_core.contracts import (
     Problem,
     Remembered,
 )
-from memory_core.errors import InvalidEntryError, InvalidKeyError, MemoryCoreError, StorerError, UnknownScopeError, did_you_mean
+from memory_core.errors import (
+    InvalidEntryError,
+    InvalidKeyError,
+    MemoryCoreError,
+    StorerError,
+    UnknownScopeError,
+    did_you_mean,
+)
 from memory_core.hooks import Hooks
 from memory_core.model import (
     HOT_IMPORTANCE,
@@ -111,9 +118,7 @@ class StandardSolution(MemorySolution):
         return entry
 
     def forget(self, key: str, *, user_id: str = SHARED_USER_ID, scope: str | None = None) -> tuple[str, ...]:  # noqa: D102
-        removed = tuple(
-            name for name in self._selected(scope) if self.storer.remove(MemoryId(name, user_id, key))
-        )
+        removed = tuple(name for name in self._selected(scope) if self.storer.remove(MemoryId(name, user_id, key)))
         self._purge_if_due()
         return removed
 

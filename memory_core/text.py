@@ -1,10 +1,10 @@
 r"""The one tokenizer: every index, every query and every token estimate goes through this file.
 
-Rules: NFKC and case folding; a change of script is a boundary, so `使用Solon框架` gives `使 用 使用 solon 框 架 框架`; Han, Kana,
-Hangul and the other scripts without spaces give single characters and bigrams (Nie, Gao, Zhang & Zhou 2000 found the
-two together better than either); words of other scripts stay whole. Names with symbols are kept: `c++`, `c#`, `.net`,
-`3.11`, `gb/s`; a compound also gives its parts, so `node.js` is found by `node`. Latin words are stemmed with Snowball
-(Porter 2001) when a language is given.
+Rules: NFKC and case folding; a change of script is a boundary, so `使用Solon框架` gives `使 用 使用 solon 框 架 框架`;
+Han, Kana, Hangul and the other scripts without spaces give single characters and bigrams (Nie, Gao, Zhang & Zhou 2000
+found the two together better than either); words of other scripts stay whole. Names with symbols are kept: `c++`, `c#`,
+`.net`, `3.11`, `gb/s`; a compound also gives its parts, so `node.js` is found by `node`. Latin words are stemmed with
+Snowball (Porter 2001) when a language is given.
 """
 
 import re
@@ -12,6 +12,8 @@ import threading
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
+from typing import Any
 
 from memory_core.errors import ConfigError, did_you_mean
 
@@ -29,7 +31,7 @@ _DENSE = HAN + KANA + HANGUL + UNSPACED
 
 
 def _marks() -> str:
-    """Return the combining marks of the alphabetic scripts, which `\\w` leaves out, as ranges for a regex class."""
+    r"""Return the combining marks of the alphabetic scripts, which `\w` leaves out, as ranges for a regex class."""
     marks = [chr(c) for c in range(0x0300, 0x1E00) if unicodedata.category(chr(c)) in ("Mn", "Mc")]
     return "".join(mark for mark in marks if not re.match(f"[{_DENSE}]", mark))
 
@@ -40,11 +42,10 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     letter = f"(?:[^\\W_{_DENSE}]|[{_marks()}])"
 
     def word(letter: str, dense: str) -> re.Pattern[str]:
-        return re.compile(
-            dense + rf"(?P<word>(?:(?<![\w.])\.(?={letter}))?{letter}+(?:[.'/&]{letter}+)*(?:\+\+|\#)?)"
-        )
+        return re.compile(dense + rf"(?P<word>(?:(?<![\w.])\.(?={letter}))?{letter}+(?:[.'/&]{letter}+)*(?:\+\+|\#)?)")
 
-    dense = f"(?P<han>[{HAN}]+)|(?P<kana>[{KANA}]+)|(?P<hangul>[{HANGUL}]+)|(?P<unspaced>[{UNSPACED}]+)|(?P<emoji>[{EMOJI}])|"
+    dense = f"(?P<han>[{HAN}]+)|(?P<kana>[{KANA}]+)|(?P<hangul>[{HANGUL}]+)|(?P<unspaced>[{UNSPACED}]+)|"
+    dense += f"(?P<emoji>[{EMOJI}])|"
     return word(letter, dense), word("[a-z0-9]", ""), re.compile(r"[./'&]")
 
 
@@ -61,15 +62,16 @@ _stemmers = _Stemmers()
 def _stemmer(language: str) -> Callable[[str], str]:
     known = _stemmers.by_language.get(language)
     if known is None:
-        import Stemmer
+        import Stemmer  # type: ignore[import-not-found]  # a compiled module without type information
 
+        snowball: Any = Stemmer
         try:
-            known = Stemmer.Stemmer(language).stemWord
+            stem: Callable[[str], str] = snowball.Stemmer(language).stemWord
         except KeyError as error:
-            names = Stemmer.algorithms()
+            names: list[str] = snowball.algorithms()
             hint = did_you_mean(language, names) or f" There are: {', '.join(names)}."
             raise ConfigError(f"There is no stemmer for {language!r}.{hint}") from error
-        _stemmers.by_language[language] = known
+        known = _stemmers.by_language[language] = stem
     return known
 
 
@@ -105,7 +107,7 @@ def tokens(text: str, stemmer: str | None = "english") -> list[str]:
                 add(piece)
             else:
                 found.extend(piece)
-                found.extend(map("".join, zip(piece, piece[1:], strict=False)))
+                found.extend(map("".join, pairwise(piece)))
             continue
         if piece.isalnum():
             add(stem(piece[:MAX_TOKEN_CHARS]) if stem else piece[:MAX_TOKEN_CHARS])

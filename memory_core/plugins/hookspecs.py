@@ -1,5 +1,6 @@
 """The whole surface for plugins: five hooks. A plugin is a module (or object) behind an entry point of the group
-`memory_core` whose functions carry `@hookimpl`."""
+`memory_core` whose functions carry `@hookimpl`.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -24,14 +25,14 @@ def register_backends(register: "Registrar") -> None:
 
 
 @hookspec
-def before_store(entry: "MemoryEntry") -> "MemoryEntry | None":  # pyright: ignore[reportReturnType] # type: ignore[empty-body]
+def before_store(entry: "MemoryEntry") -> "MemoryEntry | None":
     """Called before each write. Return the entry, changed or not, or None to refuse it; its id must stay the same.
     Each plugin sees what the one before returned. An error refuses the write.
     """
 
 
 @hookspec
-def after_search(query: "SearchQuery", hits: "list[SearchHit]") -> "list[SearchHit]":  # pyright: ignore[reportReturnType] # type: ignore[empty-body]
+def after_search(query: "SearchQuery", hits: "list[SearchHit]") -> "list[SearchHit]":  # type: ignore[empty-body]  # a specification
     """Called after each search. Return the hits, reordered, rescored (0..1) or fewer. Each plugin sees what the one
     before returned. An error is logged and the hits stay as they were.
     """

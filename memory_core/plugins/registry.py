@@ -85,27 +85,39 @@ class Registrar:
     backends: dict[tuple[Kind, str], Backend]
     failures: list[PluginFailure]
 
-    def storer(self, name: str, factory: Factory, options: type[BaseModel] = NoOptions, *, extra: str | None = None) -> None:
+    def storer(
+        self, name: str, factory: Factory, options: type[BaseModel] = NoOptions, *, extra: str | None = None
+    ) -> None:
         """Register `factory(options, context: BackendContext) -> MemoryStorer`."""
         self._add("storer", name, factory, options, extra)
 
-    def searcher(self, name: str, factory: Factory, options: type[BaseModel] = NoOptions, *, extra: str | None = None) -> None:
+    def searcher(
+        self, name: str, factory: Factory, options: type[BaseModel] = NoOptions, *, extra: str | None = None
+    ) -> None:
         """Register `factory(options, context: BackendContext) -> MemorySearcher`."""
         self._add("searcher", name, factory, options, extra)
 
-    def provider(self, name: str, factory: Factory, options: type[BaseModel] = NoOptions, *, extra: str | None = None) -> None:
+    def provider(
+        self, name: str, factory: Factory, options: type[BaseModel] = NoOptions, *, extra: str | None = None
+    ) -> None:
         """Register `factory(options, context: ProviderContext) -> MemorySolutionProvider`."""
         self._add("provider", name, factory, options, extra)
 
-    def embedder(self, name: str, factory: Factory, options: type[BaseModel] = NoOptions, *, extra: str | None = None) -> None:
+    def embedder(
+        self, name: str, factory: Factory, options: type[BaseModel] = NoOptions, *, extra: str | None = None
+    ) -> None:
         """Register `factory(options, context: BackendContext) -> Embedder`."""
         self._add("embedder", name, factory, options, extra)
 
-    def session_store(self, name: str, factory: Factory, options: type[BaseModel] = NoOptions, *, extra: str | None = None) -> None:
+    def session_store(
+        self, name: str, factory: Factory, options: type[BaseModel] = NoOptions, *, extra: str | None = None
+    ) -> None:
         """Register `factory(options, context) -> (session_id -> session)`."""
         self._add("session_store", name, factory, options, extra)
 
-    def filter(self, name: str, factory: Factory, options: type[BaseModel] = NoOptions, *, extra: str | None = None) -> None:
+    def filter(
+        self, name: str, factory: Factory, options: type[BaseModel] = NoOptions, *, extra: str | None = None
+    ) -> None:
         """Register `factory(options, context) -> (entry -> entry | None)`: a `before_store` that is off until the
         configuration names it in `filters = [...]`.
         """
@@ -123,11 +135,17 @@ class Registrar:
         self.failures.append(PluginFailure(self.plugin, error))
 
 
+def _new_manager() -> pluggy.PluginManager:
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    return manager
+
+
 @dataclass(slots=True)
 class PluginRegistry:
     """All plugins and backends of this process. `load` fills it from entry points; tests call `register`."""
 
-    manager: pluggy.PluginManager = field(default_factory=lambda: _new_manager())
+    manager: pluggy.PluginManager = field(default_factory=_new_manager)
     failures: list[PluginFailure] = field(default_factory=list[PluginFailure])
     plugins: dict[str, str] = field(default_factory=dict[str, str])
     _backends: dict[tuple[Kind, str], Backend] = field(default_factory=dict[tuple[Kind, str], Backend])
@@ -209,12 +227,6 @@ def _accepting(implementation: pluggy.HookImpl) -> Callable[..., Any]:
         return implementation.function(*(arguments[name] for name in implementation.argnames))
 
     return call
-
-
-def _new_manager() -> pluggy.PluginManager:
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
-    manager.add_hookspecs(hookspecs)
-    return manager
 
 
 def _distribution(point: EntryPoint) -> str:

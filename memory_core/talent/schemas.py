@@ -74,7 +74,9 @@ def _whole(description: str, low: int, high: int) -> dict[str, Any]:
     return {"type": "integer", "minimum": low, "maximum": high, "description": description}
 
 
-def _checked(words: Wording, schema: Mapping[str, Any], run: Run) -> Callable[[Mapping[str, Any], ToolContext], ToolResult]:
+def _checked(
+    words: Wording, schema: Mapping[str, Any], run: Run
+) -> Callable[[Mapping[str, Any], ToolContext], ToolResult]:
     """Wrap a tool so that a wrong call becomes an answer that says what is wrong."""
 
     def checked(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
@@ -98,7 +100,7 @@ def _wrong_value(words: Wording, schema: Mapping[str, Any], arguments: Mapping[s
                 continue
             return words.no_key.format(name=name)
         if kind == "array":
-            items = cast("list[object]", [value] if isinstance(value, str) else value)
-            if not isinstance(items, list) or not items or not all(isinstance(item, str) and item.strip() for item in items):  # pyright: ignore[reportUnnecessaryIsInstance]
+            items = cast("list[object]", value) if isinstance(value, list) else [value]
+            if not items or not all(isinstance(item, str) and item.strip() for item in items):
                 return words.no_key.format(name=name)
     return None

@@ -1,5 +1,6 @@
 """Tools as data: what a model is shown, what a program gets back, and how a call of the model is checked."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,7 +71,7 @@ def parse_whole(value: object, low: int, high: int) -> int | None:
             value = float(head)
         except ValueError:
             return None
-    if not isinstance(value, int | float) or value != value:
+    if not isinstance(value, int | float) or math.isnan(value):
         return None
     if value in (float("inf"), float("-inf")):
         return high if value > 0 else low

@@ -360,7 +360,11 @@ class MemoryTalent:
 
     def _fields(self, entry: MemoryEntry) -> dict[str, object]:
         words = self._words
-        expires = words.forever if entry.expires_at is None else words.until.format(time=f"{entry.expires_at:%Y-%m-%d %H:%M} UTC")
+        expires = (
+            words.forever
+            if entry.expires_at is None
+            else words.until.format(time=f"{entry.expires_at:%Y-%m-%d %H:%M} UTC")
+        )
         return {
             "key": one_line(entry.id.key),
             "scope": entry.id.scope,

@@ -41,7 +41,9 @@ class ProviderContract:
         assert provider.get(one) is provider.get(str(one))
         assert provider.get(one) is provider.get(one / ".." / one.name)
 
-    def test_workspaces_are_separate_and_the_user_is_not(self, provider: MemorySolutionProvider, one: Path, two: Path) -> None:
+    def test_workspaces_are_separate_and_the_user_is_not(
+        self, provider: MemorySolutionProvider, one: Path, two: Path
+    ) -> None:
         provider.get(one).remember("k", "only in one")
         provider.get(one).remember("everywhere", "known to both", scope="user")
         assert provider.get(two).recall("k") is None
@@ -50,7 +52,9 @@ class ProviderContract:
         assert entry.content == "known to both"
         assert [hit.entry.id.key for hit in provider.get(two).search("known")] == ["everywhere"]
 
-    def test_memories_survive_a_restart(self, provider: MemorySolutionProvider, open_provider: OpenProvider, one: Path) -> None:
+    def test_memories_survive_a_restart(
+        self, provider: MemorySolutionProvider, open_provider: OpenProvider, one: Path
+    ) -> None:
         stored = provider.get(one).remember("k", "使用Solon框架", 8).entry
         provider.close()
         again = open_provider()

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any
 
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 
 from memory_core.errors import InvalidKeyError
@@ -21,6 +22,15 @@ NASTY_CONTENTS: tuple[str, ...] = (
     "a\rb", "tab\tand\x0bvertical", "```py\nprint()\n```", "{{ x }} {% y %}", "line\u2028sep\u2029par\u0085nel", "🎉👨‍👩‍👧 e\u0301 é", "使用Solon框架",
     "nul\x00byte", "\ufeffbom first", "x" * 20_000, "- key: value", "</memory_context>", "'\"\\", "\x1b[31mred", "a\x7fb\x9fc",
 )  # fmt: skip
+
+
+RELAXED = (
+    HealthCheck.function_scoped_fixture,
+    HealthCheck.too_slow,
+    HealthCheck.data_too_large,
+    HealthCheck.filter_too_much,
+)
+"""Health checks that do not fit suites over real stores: one store serves all examples, and disks are slow."""
 
 
 def make_entry(
@@ -58,10 +68,18 @@ _chars = st.characters(exclude_categories=["Cs", "Cc"])
 names = st.text(_chars, min_size=1, max_size=60).filter(_is_name)
 """Any legal key or user id (shortened for speed)."""
 
-contents = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300).filter(lambda text: bool(text.strip()))
+contents = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300).filter(
+    lambda text: bool(text.strip())
+)
 """Any legal content."""
 
-_leaves = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(_chars, max_size=20)
+_leaves = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(_chars, max_size=20)
+)
 json_values = st.recursive(_leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(_chars, max_size=8), inner, max_size=3), max_leaves=8)  # fmt: skip
 metadata = st.dictionaries(st.text(_chars, max_size=8), json_values, max_size=4)
 """Any legal metadata."""

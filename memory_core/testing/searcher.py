@@ -7,13 +7,13 @@ from datetime import timedelta
 from typing import ClassVar
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core.contracts import MemorySearcher
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_core.testing.clock import START
-from memory_core.testing.samples import NASTY_CONTENTS, NASTY_KEYS, contents, make_entry
+from memory_core.testing.samples import NASTY_CONTENTS, NASTY_KEYS, RELAXED, contents, make_entry
 
 OpenSearcher = Callable[[], MemorySearcher]
 
@@ -43,7 +43,9 @@ LEXICAL: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 
-def search(searcher: MemorySearcher, text: str, top_k: int = 5, user: str = "shared", **more: object) -> list[SearchHit]:
+def search(
+    searcher: MemorySearcher, text: str, top_k: int = 5, user: str = "shared", **more: object
+) -> list[SearchHit]:
     """Search with the usual settings."""
     return searcher.search(replace(SearchQuery(user, text, top_k, START), **more))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
@@ -108,14 +110,14 @@ class SearcherContract:
         if self.lexical:
             assert search(searcher, text, 10) == []
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, deadline=None, suppress_health_check=RELAXED)
     @given(text=st.text(max_size=200))
     def test_no_query_raises(self, searcher: MemorySearcher, text: str) -> None:
         self.feed(searcher, [make_entry("k", "some words 猫 c++")])
         for hit in search(searcher, text):
             assert 0.0 <= hit.score <= 1.0
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=25, deadline=None, suppress_health_check=RELAXED)
     @given(content=contents)
     def test_any_content_can_be_indexed_replaced_and_removed(self, searcher: MemorySearcher, content: str) -> None:
         entry = make_entry("k", content)
@@ -225,7 +227,9 @@ class SearcherContract:
 
     def test_no_tenant_sees_another_s(self, searcher: MemorySearcher) -> None:
         for user in ("user", "user2", "user%", "*", "User"):
-            self.feed(searcher, [make_entry("k", f"coffee of {user}", user=user, metadata={"user_id": "user"})], user=user)
+            self.feed(
+                searcher, [make_entry("k", f"coffee of {user}", user=user, metadata={"user_id": "user"})], user=user
+            )
         for user in ("user", "user2", "user%", "*", "User"):
             assert [hit.entry.id.user_id for hit in search(searcher, "coffee", 10, user)] == [user]
             assert [entry.id.user_id for entry in searcher.list_all(user, 10)] == [user]

@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core.contracts import Clock, MemoryStorer
 from memory_core.errors import UnknownScopeError
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId
 from memory_core.testing.clock import FakeClock
-from memory_core.testing.samples import NASTY_CONTENTS, NASTY_KEYS, contents, make_entry, metadata, names
+from memory_core.testing.samples import NASTY_CONTENTS, NASTY_KEYS, RELAXED, contents, make_entry, metadata, names
 
 OpenStorer = Callable[[Clock], MemoryStorer]
 
@@ -73,7 +73,13 @@ class StorerContract:
     # --- identity and content --------------------------------------------------------------------------------------
 
     def test_what_is_put_is_got(self, storer: MemoryStorer) -> None:
-        entry = make_entry("user-tech-stack", "Python and 使用Solon框架", importance=8, metadata={"a": [1, {"b": None}]}, source="import:x")
+        entry = make_entry(
+            "user-tech-stack",
+            "Python and 使用Solon框架",
+            importance=8,
+            metadata={"a": [1, {"b": None}]},
+            source="import:x",
+        )
         storer.put(entry)
         assert storer.get(entry.id) == entry
         assert storer.get(MemoryId("workspace", "shared", "other")) is None
@@ -87,7 +93,9 @@ class StorerContract:
         assert storer.remove(entry.id) is True
         assert storer.get(entry.id) is None
 
-    def test_all_nasty_keys_live_side_by_side(self, storer: MemoryStorer, open_storer: OpenStorer, clock: FakeClock) -> None:
+    def test_all_nasty_keys_live_side_by_side(
+        self, storer: MemoryStorer, open_storer: OpenStorer, clock: FakeClock
+    ) -> None:
         entries = [make_entry(key, f"content {place}") for place, key in enumerate(NASTY_KEYS)]
         assert storer.put_many(entries) == len(entries)
         again = open_storer(clock)
@@ -98,7 +106,9 @@ class StorerContract:
             again.close()
 
     @pytest.mark.parametrize("content", NASTY_CONTENTS, ids=lambda text: ascii(text[:20]))
-    def test_any_content_round_trips(self, storer: MemoryStorer, open_storer: OpenStorer, clock: FakeClock, content: str) -> None:
+    def test_any_content_round_trips(
+        self, storer: MemoryStorer, open_storer: OpenStorer, clock: FakeClock, content: str
+    ) -> None:
         entry = make_entry("k", content, source=content[:100])
         storer.put(entry)
         again = open_storer(clock)
@@ -107,7 +117,7 @@ class StorerContract:
         finally:
             again.close()
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, deadline=None, suppress_health_check=RELAXED)
     @given(data=st.data())
     def test_any_legal_entry_round_trips(self, storer: MemoryStorer, data: st.DataObject) -> None:
         entry = make_entry(data.draw(names), data.draw(contents), user=data.draw(names), metadata=data.draw(metadata))
@@ -116,7 +126,16 @@ class StorerContract:
         assert entry in list(storer.scan(user_id=entry.id.user_id))
 
     def test_joined_ids_do_not_collide(self, storer: MemoryStorer) -> None:
-        pairs = [("a", "b__c"), ("a__b", "c"), ("a.b", "c"), ("a", "b.c"), ("a:b", "c"), ("a", "b:c"), ("a/b", "c"), ("a", "b/c")]
+        pairs = [
+            ("a", "b__c"),
+            ("a__b", "c"),
+            ("a.b", "c"),
+            ("a", "b.c"),
+            ("a:b", "c"),
+            ("a", "b:c"),
+            ("a/b", "c"),
+            ("a", "b/c"),
+        ]
         entries = [make_entry(key, f"{user}|{key}", user=user) for user, key in pairs]
         storer.put_many(entries)
         for entry in entries:
@@ -140,7 +159,7 @@ class StorerContract:
 
     # --- scopes and tenants ----------------------------------------------------------------------------------------
 
-    def test_scopes_are_separate(self, storer: MemoryStorer, clock: FakeClock) -> None:
+    def test_scopes_are_separate(self, storer: MemoryStorer) -> None:
         low = make_entry("k", "low", scope="user")
         high = make_entry("k", "high", scope="workspace")
         storer.put_many([low, high])
@@ -165,7 +184,9 @@ class StorerContract:
     def test_draining_one_user_leaves_the_others(self, storer: MemoryStorer, count: int) -> None:
         other = make_entry("k", "stays", user="other")
         storer.put(other)
-        storer.put_many(make_entry(f"k{n}", f"c{n}", user="gone", scope="user" if n % 2 else "workspace") for n in range(count))
+        storer.put_many(
+            make_entry(f"k{n}", f"c{n}", user="gone", scope="user" if n % 2 else "workspace") for n in range(count)
+        )
         removed = sum(storer.remove(entry.id) for entry in list(storer.scan(user_id="gone")))
         assert removed == count
         assert list(storer.scan(user_id="gone")) == []
@@ -232,12 +253,22 @@ class StorerContract:
 
     def test_a_foreign_cursor_starts_over(self, storer: MemoryStorer) -> None:
         storer.put(make_entry())
-        for cursor in (None, "", "nonsense", "{}", '{"workspace": ["x", 5, 5], "user": ["x", 5, 5]}', '{"workspace": 3}', "[1]"):
+        for cursor in (
+            None,
+            "",
+            "nonsense",
+            "{}",
+            '{"workspace": ["x", 5, 5], "user": ["x", 5, 5]}',
+            '{"workspace": 3}',
+            "[1]",
+        ):
             batch = storer.changes(cursor, "shared")
             assert batch.complete
             assert [entry.id.key for entry in batch.upserts] == ["key"]
 
-    def test_another_handle_s_writes_are_seen(self, storer: MemoryStorer, open_storer: OpenStorer, clock: FakeClock) -> None:
+    def test_another_handle_s_writes_are_seen(
+        self, storer: MemoryStorer, open_storer: OpenStorer, clock: FakeClock
+    ) -> None:
         other = open_storer(clock)
         try:
             follower = Follower(storer)
@@ -255,8 +286,12 @@ class StorerContract:
         finally:
             other.close()
 
-    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(steps=st.lists(st.tuples(st.sampled_from("pprf"), st.integers(0, 4), st.sampled_from(["user", "workspace"])), max_size=25))
+    @settings(max_examples=15, deadline=None, suppress_health_check=RELAXED)
+    @given(
+        steps=st.lists(
+            st.tuples(st.sampled_from("pprf"), st.integers(0, 4), st.sampled_from(["user", "workspace"])), max_size=25
+        )
+    )
     def test_a_follower_always_agrees(self, storer: MemoryStorer, steps: list[tuple[str, int, str]]) -> None:
         follower = Follower(storer, page=3)
         for number, (step, key, scope) in enumerate(steps):

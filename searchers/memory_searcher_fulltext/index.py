@@ -3,22 +3,27 @@
 import json
 import math
 import sqlite3
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from threading import RLock
-from collections.abc import Iterator
+from typing import NamedTuple
 
 from memory_core.errors import IndexUnavailableError
 from memory_core.model import HOT_IMPORTANCE, ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_core.serial import from_json, to_json
 from memory_core.text import tokens, unique_tokens
 
-K1 = 1.2
-"""FTS5's own constant; with b = 0.75 (Robertson & Zaragoza 2009)."""
+K1, B = 1.2, 0.75
+"""FTS5's own constants of BM25 (Robertson & Zaragoza 2009)."""
 
 _MIN_IDF = 1e-6  # what FTS5 gives a term that most documents have
-_COMMON_FROM = 1_000  # below this many entries every term of a query counts
+_COMMON_FROM = 1_000  # below this many entries every term of a query brings candidates
+_COMMON_SHARE = 0.1
+_ENOUGH_RARE = 2
+_CANDIDATES = 60
 _SLACK = 8
 _PRE_CAP = 4_096
 
@@ -26,13 +31,38 @@ _PRE_CAP = 4_096
 _SCHEMA = """
 CREATE TABLE docs (
     rowid INTEGER PRIMARY KEY, scope TEXT NOT NULL, key TEXT NOT NULL, importance INTEGER NOT NULL,
-    updated REAL NOT NULL, expires REAL, entry TEXT NOT NULL, UNIQUE (scope, key)
+    updated REAL NOT NULL, expires REAL, entry TEXT NOT NULL, tokens TEXT NOT NULL, length INTEGER NOT NULL,
+    UNIQUE (scope, key)
 );
 CREATE INDEX docs_by_rank ON docs (importance DESC, updated DESC, key, scope);
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE VIRTUAL TABLE fts USING fts5(text, content = '', tokenize = "ascii tokenchars '+#./&'''");
 CREATE VIRTUAL TABLE terms USING fts5vocab(fts, 'row');
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """A weighed query: term → IDF, the terms that bring candidates, and the highest score that any text could have."""
+
+    weights: Mapping[str, float]
+    seeds: Sequence[str]
+    best: float
+    common: bool
+
+
+class _Row(NamedTuple):
+    score: float
+    seed_score: float
+    rowid: int
+    importance: int
+    updated: float
+    key: str
+    scope: str
+
+
+def _order(row: _Row) -> tuple[float, int, float, str, str]:
+    return (-row.score, -row.importance, -row.updated, row.key, row.scope)
 
 
 class UserIndex:
@@ -51,7 +81,8 @@ class UserIndex:
         else:
             self._db.deserialize(blob)
             self._db.execute("SELECT count(*) FROM fts WHERE fts MATCH '\"a\"'").fetchone()
-        self.count = int(self._db.execute("SELECT count(*) FROM docs").fetchone()[0])
+        row = self._db.execute("SELECT count(*), coalesce(sum(length), 0) FROM docs").fetchone()
+        self.count, self._length = int(row[0]), int(row[1])
         row = self._db.execute("SELECT value FROM meta WHERE name = 'cursor'").fetchone()
         self.cursor: str | None = row[0] if row else None
         self.unsaved = 0
@@ -60,21 +91,18 @@ class UserIndex:
     def _transaction(self) -> Iterator[None]:
         with self._lock:
             self._db.execute("BEGIN")
-            count = self.count
+            before = self.count, self._length
             try:
                 yield
                 self._db.execute("COMMIT")
             except sqlite3.Error as error:
                 self._db.execute("ROLLBACK")
-                self.count = count
+                self.count, self._length = before
                 raise IndexUnavailableError(f"The full-text index could not take a change over: {error}.") from error
             except BaseException:
                 self._db.execute("ROLLBACK")
-                self.count = count
+                self.count, self._length = before
                 raise
-
-    def _tokens(self, entry: MemoryEntry) -> str:
-        return " ".join((*tokens(entry.id.key, self._stemmer), *tokens(entry.content, self._stemmer)))
 
     # --- following -------------------------------------------------------------------------------------------------
 
@@ -88,7 +116,8 @@ class UserIndex:
             for entry in batch.upserts:
                 self._put(entry)
             self._db.execute(
-                "INSERT INTO meta VALUES ('cursor', ?) ON CONFLICT DO UPDATE SET value = excluded.value", (batch.cursor,)
+                "INSERT INTO meta VALUES ('cursor', ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+                (batch.cursor,),
             )
         self.cursor = batch.cursor
         self.unsaved += len(batch.removals) + len(batch.upserts)
@@ -108,12 +137,15 @@ class UserIndex:
     def _empty(self) -> None:
         self._db.execute("INSERT INTO fts (fts) VALUES ('delete-all')")
         self._db.execute("DELETE FROM docs")
-        self.count = 0
+        self.count = self._length = 0
 
     def _put(self, entry: MemoryEntry) -> None:
         self._remove(entry.id)
+        found = (*tokens(entry.id.key, self._stemmer), *tokens(entry.content, self._stemmer))
+        text = " ".join(found)
         rowid = self._db.execute(
-            "INSERT INTO docs (scope, key, importance, updated, expires, entry) VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO docs (scope, key, importance, updated, expires, entry, tokens, length) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 entry.id.scope,
                 entry.id.key,
@@ -121,55 +153,62 @@ class UserIndex:
                 entry.updated_at.timestamp(),
                 entry.expires_at.timestamp() if entry.expires_at else None,
                 to_json(entry),
+                text,
+                len(found),
             ),
         ).lastrowid
-        self._db.execute("INSERT INTO fts (rowid, text) VALUES (?, ?)", (rowid, self._tokens(entry)))
+        self._db.execute("INSERT INTO fts (rowid, text) VALUES (?, ?)", (rowid, text))
         self.count += 1
+        self._length += len(found)
 
     def _remove(self, id: MemoryId) -> None:
-        row = self._db.execute("SELECT rowid, entry FROM docs WHERE scope = ? AND key = ?", (id.scope, id.key)).fetchone()
+        row = self._db.execute(
+            "SELECT rowid, tokens, length FROM docs WHERE scope = ? AND key = ?", (id.scope, id.key)
+        ).fetchone()
         if row is None:
             return
-        # A contentless table is told what it held: the same tokenizer gives the same text.
-        old = self._tokens(from_json(row[1]))
-        self._db.execute("INSERT INTO fts (fts, rowid, text) VALUES ('delete', ?, ?)", (row[0], old))
+        # A contentless table must be told what it held.
+        self._db.execute("INSERT INTO fts (fts, rowid, text) VALUES ('delete', ?, ?)", row[:2])
         self._db.execute("DELETE FROM docs WHERE rowid = ?", (row[0],))
         self.count -= 1
+        self._length -= row[2]
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def search(self, query: SearchQuery) -> list[SearchHit]:
         """Return the best entries by BM25, scores as the share of what a text could reach at most."""
         with self._lock:
-            wanted, best = self._terms(query.text)
-            if not wanted:
+            terms = self._terms(query.text)
+            if not terms.weights:
                 return []
-            rows = self._rank(_match(wanted), query)
             hits: list[SearchHit] = []
-            for score, rowid in rows:
+            for score, rowid in self._rank(terms, query):
                 text = self._db.execute("SELECT entry FROM docs WHERE rowid = ?", (rowid,)).fetchone()[0]
-                share = min(1.0, -score / best)
-                hits.append(SearchHit(from_json(text), share, {"bm25": -score}))
+                hits.append(SearchHit(from_json(text), min(1.0, score / terms.best), {"bm25": score}))
             return hits
 
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
         """Return the score of given entries; those that share no term with the query have 0."""
         with self._lock:
-            rows = {
-                row[0]: id
-                for id in ids
-                for row in self._db.execute("SELECT rowid FROM docs WHERE scope = ? AND key = ?", (id.scope, id.key))
-            }
-            found = dict.fromkeys(rows.values(), 0.0)
-            wanted, best = self._terms(query.text)
-            if wanted and rows:
-                # The plus sign keeps SQLite from starting one search per row.
-                for rowid, score in self._db.execute(
-                    "SELECT rowid, bm25(fts) FROM fts WHERE fts MATCH ? AND +rowid IN (SELECT value FROM json_each(?))",
-                    (_match(wanted), json.dumps(list(rows))),
-                ):
-                    found[rows[rowid]] = min(1.0, -score / best)
+            terms = self._terms(query.text)
+            found: dict[MemoryId, float] = {}
+            for id in ids:
+                row = self._db.execute(
+                    "SELECT tokens, length FROM docs WHERE scope = ? AND key = ?", (id.scope, id.key)
+                ).fetchone()
+                if row is not None:
+                    found[id] = min(1.0, self._bm25(terms.weights, *row) / terms.best)
             return found
+
+    def _bm25(self, weights: Mapping[str, float], text: str, length: int) -> float:
+        """Return the BM25 of one text, as FTS5 computes it."""
+        score = 0.0
+        norm = K1 * (1 - B + B * length * self.count / self._length) if self._length else K1
+        for term, frequency in Counter(text.split(" ")).items():
+            weight = weights.get(term)
+            if weight is not None:
+                score += weight * frequency * (K1 + 1) / (frequency + norm)
+        return score
 
     def listed(
         self, limit: int, now: datetime | None, scopes: Sequence[str] | None, at_least: int = 0
@@ -200,72 +239,79 @@ class UserIndex:
             ).fetchone()
         return int(row[0])
 
-    def _terms(self, text: str) -> tuple[list[str], float]:
-        """Return the terms to look for, and the highest BM25 that any text could reach for the whole query.
+    def _terms(self, text: str) -> "_Terms":
+        """Weigh the terms of a query. A long query keeps its rarest terms.
 
-        A long query keeps its rarest terms. In a larger index a term that most entries have is left out where the
-        query has others: FTS5 gives it no weight, and it would only make every entry a candidate.
+        In a larger index, terms that a tenth of the entries have bring no candidates of their own where the query has
+        rarer ones; they still count in the score of every candidate.
         """
         asked = unique_tokens(text, self._stemmer)
         if not asked or not self.count:
-            return [], 1.0
+            return _Terms({}, [], 1.0, common=False)
         if len(asked) > _PRE_CAP:
             asked = sorted(asked, key=len, reverse=True)[:_PRE_CAP]  # longer words are rarer (Zipf 1935)
-        frequency = self._db.execute
         known: list[tuple[int, str]] = []
-        best = 0.0
-        absent = self._idf(0)
+        absent = 0
         for term in asked:
-            row = frequency("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
+            row = self._db.execute("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
             if row is None:
-                best += absent
+                absent += 1
             else:
-                best += self._idf(row[0])
                 known.append((row[0], term))
-        rare = [pair for pair in known if pair[0] * 2 <= self.count] if self.count >= _COMMON_FROM else known
-        chosen = rare or known
-        if len(chosen) > self._max_terms:
-            chosen = sorted(chosen)[: self._max_terms]
-            best = sum(self._idf(count) for count, _ in chosen)
-        return [term for _, term in chosen], max(best * (K1 + 1), _MIN_IDF)
+        if len(known) > self._max_terms:
+            known, absent = sorted(known)[: self._max_terms], 0
+        weights = {term: self._idf(count) for count, term in known}
+        best = (sum(weights.values()) + absent * self._idf(0)) * (K1 + 1)
+        rare = [term for count, term in known if count <= self.count * _COMMON_SHARE]
+        common = self.count >= _COMMON_FROM and _ENOUGH_RARE <= len(rare) < len(known)
+        return _Terms(weights, rare if common else list(weights), max(best, _MIN_IDF), common)
 
     def _idf(self, count: int) -> float:
         return max(math.log((self.count - count + 0.5) / (count + 0.5)), _MIN_IDF)
 
-    def _rank(self, match: str, query: SearchQuery) -> list[tuple[float, int]]:
+    def _rank(self, terms: "_Terms", query: SearchQuery) -> list[tuple[float, int]]:
         """Return (score, rowid) of the best admitted entries, ties in the order of the contract."""
-        limit = query.top_k + _SLACK
+        match = _match(terms.seeds)
+        limit = max(_CANDIDATES, 4 * query.top_k) if terms.common else query.top_k + _SLACK
         filtered = query.scopes is not None or query.min_importance is not None
         while True:
             rows = self._filtered(match, query, limit) if filtered else self._unfiltered(match, query, limit)
-            exhausted = rows is not None and len(rows) < limit
             if rows is None:
                 filtered = True  # something expired was among the first: ask again, with the filter inside
                 continue
-            ordered = sorted(rows, key=lambda row: (row[0], -row[2], -row[3], row[4], row[5]))[: query.top_k]
-            if exhausted or not ordered or rows[-1][0] > ordered[-1][0]:
-                return [(row[0], row[1]) for row in ordered]
+            exhausted = len(rows) < limit
+            last = rows[-1].seed_score if rows else 0.0
+            if terms.common:
+                rows = [row._replace(score=self._full_score(terms, row.rowid)) for row in rows]
+            ordered = sorted(rows, key=_order)[: query.top_k]
+            if exhausted or not ordered or terms.common or last < ordered[-1].seed_score:
+                return [(row.score, row.rowid) for row in ordered]
             limit *= 4  # a tie reaches beyond what was fetched
 
-    def _unfiltered(self, match: str, query: SearchQuery, limit: int) -> list[tuple[float, int, int, float, str, str]] | None:
+    def _full_score(self, terms: "_Terms", rowid: int) -> float:
+        row = self._db.execute("SELECT tokens, length FROM docs WHERE rowid = ?", (rowid,)).fetchone()
+        return self._bm25(terms.weights, *row)
+
+    def _unfiltered(self, match: str, query: SearchQuery, limit: int) -> list["_Row"] | None:
+        """Return the best rows, or None when one of them has expired."""
         moment = query.now.timestamp()
         rows = self._db.execute(
             "WITH found AS MATERIALIZED ("
-            "SELECT rowid AS id, bm25(fts) AS score FROM fts WHERE fts MATCH ? ORDER BY score LIMIT ?) "
-            "SELECT score, id, importance, updated, key, scope, expires FROM found JOIN docs ON rowid = id "
-            "ORDER BY score",
+            "SELECT rowid AS id, -bm25(fts) AS score FROM fts WHERE fts MATCH ? ORDER BY score DESC LIMIT ?) "
+            "SELECT score, score, id, importance, updated, key, scope, expires FROM found JOIN docs ON rowid = id "
+            "ORDER BY score DESC",
             (match, limit),
         ).fetchall()
-        if any(row[6] is not None and row[6] <= moment for row in rows):
+        if any(row[7] is not None and row[7] <= moment for row in rows):
             return None
-        return [row[:6] for row in rows]
+        return [_Row(*row[:7]) for row in rows]
 
-    def _filtered(self, match: str, query: SearchQuery, limit: int) -> list[tuple[float, int, int, float, str, str]]:
-        return self._db.execute(
-            "SELECT bm25(fts) AS score, d.rowid, importance, updated, key, scope "
+    def _filtered(self, match: str, query: SearchQuery, limit: int) -> list["_Row"]:
+        rows = self._db.execute(
+            "SELECT -bm25(fts) AS score, -bm25(fts), d.rowid, importance, updated, key, scope "
             "FROM fts JOIN docs d ON d.rowid = fts.rowid WHERE fts MATCH ?1 "
             "AND (expires IS NULL OR expires > ?2) AND (?3 IS NULL OR importance >= ?3) "
-            "AND (?4 IS NULL OR scope IN (SELECT value FROM json_each(?4))) ORDER BY score LIMIT ?5",
+            "AND (?4 IS NULL OR scope IN (SELECT value FROM json_each(?4))) ORDER BY score DESC LIMIT ?5",
             (
                 match,
                 query.now.timestamp(),
@@ -273,7 +319,8 @@ class UserIndex:
                 json.dumps(query.scopes) if query.scopes is not None else None,
                 limit,
             ),
-        ).fetchall()
+        )
+        return [_Row(*row) for row in rows]
 
     # --- keeping ---------------------------------------------------------------------------------------------------
 

@@ -66,9 +66,9 @@ class FulltextSearcher(MemorySearcher):
         return UserIndex(self._stemmer, self._max_terms)
 
     def _save(self, user_id: str, index: UserIndex) -> None:
-        if self._snapshots is not None and index.unsaved and index.count >= MIN_ENTRIES:
-            if self._snapshots.save(user_id, index.serialize()):
-                index.unsaved = 0
+        worth_it = self._snapshots is not None and index.unsaved and index.count >= MIN_ENTRIES
+        if self._snapshots is not None and worth_it and self._snapshots.save(user_id, index.serialize()):
+            index.unsaved = 0
 
     def search(self, query: SearchQuery) -> list[SearchHit]:  # noqa: D102 - the contract says it
         if query.top_k < 1 or not query.text.strip():

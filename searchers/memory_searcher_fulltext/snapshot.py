@@ -12,7 +12,7 @@ from memory_core.text import TOKENIZER_VERSION
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 MIN_ENTRIES = 500
 """Smaller indexes are built faster than they are worth keeping."""
 
@@ -22,7 +22,12 @@ class Snapshots:
 
     def __init__(self, directory: Path, stemmer: str | None) -> None:
         self._directory = directory
-        self._kind = {"format": FORMAT, "tokenizer": TOKENIZER_VERSION, "stemmer": stemmer, "sqlite": sqlite3.sqlite_version}
+        self._kind = {
+            "format": FORMAT,
+            "tokenizer": TOKENIZER_VERSION,
+            "stemmer": stemmer,
+            "sqlite": sqlite3.sqlite_version,
+        }
 
     def path(self, user_id: str) -> Path:
         """Return where a user's snapshot lies."""

@@ -1,9 +1,11 @@
 """The storer `markdown`: one Markdown file per memory, for people to read and edit."""
 
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from memory_core.contracts import BackendContext
 from memory_core.options import INSIDE_WORKSPACE, Options
 from memory_core.plugins import hookimpl
 
@@ -22,11 +24,12 @@ class MarkdownOptions(Options):
     max_file_mb: int = Field(default=16, ge=1, le=1024)
 
 
-def build(options: MarkdownOptions, context: Any) -> Any:
+def build(options: MarkdownOptions, context: BackendContext) -> Any:
     """Build the storer; the implementation is imported only now."""
     from memory_storer_markdown.storer import MarkdownStorer
 
-    scopes = {place.name: options.directories.get(place.name, place.directory) for place in context.scopes}
+    elsewhere: dict[str, Path | str] = dict(options.directories)
+    scopes = {place.name: elsewhere.get(place.name, place.directory) for place in context.scopes}
     return MarkdownStorer(scopes, clock=context.clock, fsync=options.fsync, max_file_bytes=options.max_file_mb << 20)
 
 

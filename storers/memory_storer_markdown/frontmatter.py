@@ -6,6 +6,7 @@ type. Dates, `yes` and `no` stay text: only what JSON knows becomes a number, a 
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -31,13 +32,14 @@ class _Loader(yaml.CSafeLoader):
     yaml_implicit_resolvers: Any = {}  # noqa: RUF012 - the base class wants a class attribute
 
 
+_loader_class: Any = _Loader  # the stubs leave this method's types open
 for _tag, _pattern, _first in (
     ("null", r"(?:null|~|)", ["n", "~", ""]),
     ("bool", r"(?:true|false)", ["t", "f"]),
     ("int", r"-?(?:0|[1-9][0-9]*)", list("-0123456789")),
     ("float", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", list("-0123456789")),
 ):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first)
+    _loader_class.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first)
 
 
 def _construct_float(loader: yaml.CSafeLoader, node: yaml.ScalarNode) -> float:
@@ -83,8 +85,10 @@ def _metadata(metadata: dict[str, Any]) -> str:
 def _short_keys(value: Any) -> bool:
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value)
-        return all(len(_quoted(key).encode()) < _MAX_YAML_KEY_CHARS and _short_keys(item) for key, item in items.items())
-    return all(map(_short_keys, cast("list[Any]", value))) if isinstance(value, list) else True
+        return all(
+            len(_quoted(key).encode()) < _MAX_YAML_KEY_CHARS and _short_keys(item) for key, item in items.items()
+        )
+    return all(map(_short_keys, cast("list[object]", value))) if isinstance(value, list) else True
 
 
 def render(entry: MemoryEntry, extra: str = "") -> str:
@@ -122,7 +126,9 @@ def parse(text: str) -> Parsed:
         opening = cast("re.Match[str]", _OPEN.match(text))
     closing = _CLOSE.search(text, opening.end())
     if closing is None:
-        raise CorruptEntryError("line 1: the front matter is opened by `---` and never closed; add a line `---` after it")
+        raise CorruptEntryError(
+            "line 1: the front matter is opened by `---` and never closed; add a line `---` after it"
+        )
     head = text[opening.end() : closing.start()]
     fields, extra = _fields(head)
     return _checked(fields, extra, text[closing.end() :].removesuffix("\n"))
@@ -131,9 +137,11 @@ def parse(text: str) -> Parsed:
 def _fields(head: str) -> tuple[dict[str, yaml.Node], str]:
     """Return the known fields as nodes, and the unknown ones as the text in which they stand."""
     try:
-        if ("&" in head or "*" in head) and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(head, _Loader)):
+        if ("&" in head or "*" in head) and any(
+            isinstance(event, yaml.AliasEvent) for event in yaml.parse(head, _Loader)
+        ):
             raise CorruptEntryError("the front matter uses YAML aliases (`*name`), which are not allowed here")
-        node = cast("yaml.Node | None", yaml.compose(head, _Loader))
+        node = yaml.compose(head, _Loader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         raise CorruptEntryError(f"line {line}: the front matter is not valid YAML: {error.problem}") from error
@@ -163,7 +171,7 @@ def _fields(head: str) -> tuple[dict[str, yaml.Node], str]:
 
 
 def _construct(node: yaml.Node) -> Any:
-    loader = _Loader("")
+    loader: Any = _Loader("")
     try:
         return loader.construct_document(node)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
@@ -232,10 +240,8 @@ def _mapping(fields: dict[str, yaml.Node]) -> dict[str, Any] | None:
         return None
     value = _construct(node)
     if isinstance(value, str):
-        try:
+        with suppress(ValueError, RecursionError):
             value = json.loads(value)
-        except (ValueError, RecursionError):
-            pass
     if value is None:
         return None
     if not isinstance(value, dict):

@@ -5,7 +5,7 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -44,15 +44,15 @@ class ScopeDirectory:
         self._cleaned = False
 
     @contextmanager
-    def _reading(self, user_id: str | None) -> Iterator[Manifest | None]:
+    def _reading(self, user_id: str | None) -> Generator[Manifest | None]:
         """Give the manifest in step with the files, or None where there is no directory yet."""
         with self._lock, self._driver_errors():
-            manifest = self._open(user_id is None)
+            manifest = self._open()
             if manifest is not None:
                 self._sweeper.refresh(manifest, user_id)
             yield manifest
 
-    def _open(self, check: bool = True) -> Manifest | None:
+    def _open(self) -> Manifest | None:
         """Return the open manifest; None where the scope has no directory yet."""
         if self._manifest is not None and self._manifest.stale():
             self.close()
@@ -64,7 +64,7 @@ class ScopeDirectory:
         return self._manifest
 
     @contextmanager
-    def _driver_errors(self) -> Iterator[None]:
+    def _driver_errors(self) -> Generator[None]:
         try:
             yield
         except sqlite3.Error as error:
@@ -181,10 +181,11 @@ class ScopeDirectory:
         folder = self._user_directory(user)
         with manifest.writing() as db:
             row = db.execute(
-                "SELECT f.path, f.extra, f.dir FROM latest l JOIN files f ON f.path = l.path WHERE l.user = ? AND l.key = ?",
+                "SELECT f.path, f.extra, f.dir FROM latest l JOIN files f ON f.path = l.path "
+                "WHERE l.user = ? AND l.key = ?",
                 (user, key),
             ).fetchone()
-            path, extra, name = row if row else (self._free_path(manifest, entry.id), "", slug(user))
+            path, extra, name = row if row else (self._free_path(entry.id), "", slug(user))
             folder = f"{self._root}/{name}" if row else folder
             text = render(entry, extra)
             if len(text) > self._max_file_bytes // 4 and len(text.encode()) > self._max_file_bytes:
@@ -224,7 +225,7 @@ class ScopeDirectory:
             )
         return directory
 
-    def _free_path(self, manifest: Manifest, id: MemoryId) -> str:
+    def _free_path(self, id: MemoryId) -> str:
         """Return where a new key goes: its slug, or the next name where somebody's file is in the way."""
         folder, stem = slug(id.user_id), slug(id.key)
         for attempt in range(100):
@@ -235,7 +236,7 @@ class ScopeDirectory:
         raise StorageUnavailableError(f"No free file name for the key {id.key!r} in {self.root / folder}.")
 
     def _write_temporary(self, text: str) -> str:
-        folder = f"{self._root}/{STATE_DIR}/tmp"
+        folder = f"{self._root}/{STATE_DIR}/tmp"  # noqa: S108 - ours, on the disk that the rename stays on
         path = f"{folder}/{os.getpid()}-{time.time_ns()}-{next(_temporary)}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         try:
@@ -330,7 +331,7 @@ class ScopeDirectory:
                         path.unlink()
 
     @contextmanager
-    def _file_errors(self, done: str) -> Iterator[None]:
+    def _file_errors(self, done: str) -> Generator[None]:
         try:
             yield
         except StorageUnavailableError:
@@ -349,8 +350,12 @@ class ScopeDirectory:
             if manifest is None:
                 return []
             found = [
-                Problem("error", "unreadable-file", error, str(self.root / path), "Mend or delete it; it is left alone.")
-                for path, error in manifest.db.execute("SELECT path, error FROM files WHERE error IS NOT NULL ORDER BY path")
+                Problem(
+                    "error", "unreadable-file", error, str(self.root / path), "Mend or delete it; it is left alone."
+                )
+                for path, error in manifest.db.execute(
+                    "SELECT path, error FROM files WHERE error IS NOT NULL ORDER BY path"
+                )
             ]
             for path, key, winner in manifest.db.execute(
                 "SELECT f.path, f.key, l.path FROM files f JOIN latest l ON l.user = f.user AND l.key = f.key "

@@ -96,9 +96,11 @@ class Sweeper:
         found = dict(self._files(name))
         touched: set[tuple[str, str]] = set()
         before: dict[str, tuple[str, str, str]] = {}
-        for path in known:
-            if path not in found or known[path] != found[path].signature:
-                row = db.execute("SELECT user, key, entry FROM files WHERE path = ? AND error IS NULL", (path,)).fetchone()
+        for path, mark in known.items():
+            if path not in found or mark != found[path].signature:
+                row = db.execute(
+                    "SELECT user, key, entry FROM files WHERE path = ? AND error IS NULL", (path,)
+                ).fetchone()
                 if row is not None:
                     before[path] = row
                     touched.add((row[0], row[1]))
@@ -117,7 +119,8 @@ class Sweeper:
             db.execute("DELETE FROM dirs WHERE dir = ?", (name,))
         else:
             db.execute(
-                "INSERT INTO dirs VALUES (?, ?) ON CONFLICT DO UPDATE SET mtime_ns = excluded.mtime_ns", (name, mtime_ns)
+                "INSERT INTO dirs VALUES (?, ?) ON CONFLICT DO UPDATE SET mtime_ns = excluded.mtime_ns",
+                (name, mtime_ns),
             )
 
     @staticmethod
@@ -126,7 +129,8 @@ class Sweeper:
         row = manifest.db.execute("SELECT user, key, entry FROM files WHERE path = ?", (path,)).fetchone()
         if before is None or tuple(row) != before:
             return False
-        return manifest.db.execute("SELECT count(*) FROM files WHERE user = ? AND key = ?", row[:2]).fetchone()[0] == 1
+        same_key = manifest.db.execute("SELECT count(*) FROM files WHERE user = ? AND key = ?", row[:2]).fetchone()
+        return bool(same_key[0] == 1)
 
     def _read(self, manifest: Manifest, name: str, path: str, stat: Stat) -> tuple[str, str] | None:
         """Read one file into the manifest; return its (user, key), or None when it cannot be read."""
@@ -149,7 +153,9 @@ class Sweeper:
         full = self._root / path
         try:
             if full.stat().st_size > self._max_file_bytes:
-                raise CorruptEntryError(f"the file is larger than {self._max_file_bytes >> 20} MiB (option max_file_mb)")
+                raise CorruptEntryError(
+                    f"the file is larger than {self._max_file_bytes >> 20} MiB (option max_file_mb)"
+                )
             data = full.read_bytes()
         except OSError as error:
             raise CorruptEntryError(f"the file cannot be read: {error.strerror or error}") from error
@@ -181,7 +187,9 @@ class Sweeper:
         if not name:
             return SHARED_USER_ID
         if "~" in name:
-            row = manifest.db.execute("SELECT user FROM files WHERE dir = ? AND error IS NULL LIMIT 1", (name,)).fetchone()
+            row = manifest.db.execute(
+                "SELECT user FROM files WHERE dir = ? AND error IS NULL LIMIT 1", (name,)
+            ).fetchone()
             return str(row[0]) if row else name
         return name
 
@@ -215,7 +223,7 @@ class Sweeper:
             return
 
 
-def store_row(
+def store_row(  # noqa: PLR0917 - the columns of one row, in their order
     manifest: Manifest, name: str, path: str, mark: str, mtime_ns: int, entry: MemoryEntry, extra: str
 ) -> None:
     """Write what one file says; only inside `writing`."""
