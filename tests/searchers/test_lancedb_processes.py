@@ -9,8 +9,6 @@ import time
 import warnings
 from pathlib import Path
 
-import pytest
-
 from memory_core.errors import IndexUnavailableError
 from memory_core.model import ChangeBatch
 
@@ -146,12 +144,11 @@ def _spawned(folder: Path) -> None:
     searcher.close()
 
 
-@pytest.mark.parametrize("method", ["spawn"])
-def test_a_spawned_child_searches(tmp_path: Path, method: str) -> None:
+def test_a_spawned_child_searches(tmp_path: Path) -> None:
     searcher = open_searcher(tmp_path)
     searcher.update_index(entry("a", "apple"))
     searcher.flush()
-    process = multiprocessing.get_context(method).Process(target=_spawned, args=(tmp_path,))
+    process = multiprocessing.get_context("spawn").Process(target=_spawned, args=(tmp_path,))
     process.start()
     process.join(60)
     assert process.exitcode == 0
