@@ -3,6 +3,7 @@
 numpy is imported here; so this module is imported only by rooms whose extra brings it.
 """
 
+import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from hashlib import blake2b
@@ -21,6 +22,8 @@ Vectors = NDArray[np.float32]
 MAX_EMBEDDED_CHARS = 32_768
 """Longer texts are cut before they are embedded: no model reads further, and a huge one would cost memory."""
 _ENDS = 65_536
+_UNKNOWN = frozenset(("[UNK]", "<unk>", "<UNK>", "UNK"))
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
 def embedding_text(entry: MemoryEntry) -> str:
@@ -64,6 +67,19 @@ def unit_rows(rows: Any) -> Vectors:
     norms = np.linalg.norm(array, axis=1, keepdims=True)
     array /= np.where(norms > 0, norms, 1.0)
     return array
+
+
+def unknown_share(tokenizer: Any, text: str) -> float:
+    """Return which share of the text's tokens a Hugging Face tokenizer does not know: unknown marks and lone bytes.
+
+    Models with a byte fallback have no unknown mark; there a character that is spelt in bytes is one that was not
+    learnt. At most the first 2,000 characters decide.
+    """
+    encoded = tokenizer.encode(clean_text(text)[:2_000], add_special_tokens=False)
+    found = [token for token, counts in zip(encoded.tokens, encoded.attention_mask, strict=True) if counts]
+    if not found:
+        return 0.0
+    return sum(token in _UNKNOWN or _BYTE.fullmatch(token) is not None for token in found) / len(found)
 
 
 class TextEmbedder(Embedder):

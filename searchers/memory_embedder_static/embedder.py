@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from memory_core.errors import ConfigError
-from memory_core.vectors import TextEmbedder, folder_fingerprint
+from memory_core.vectors import TextEmbedder, folder_fingerprint, unknown_share
 
 WORDLLAMA_DIM = 256
 
@@ -18,10 +18,11 @@ class StaticEmbedder(TextEmbedder):
 
     batch_size = 1024
 
-    def __init__(self, model_id: str, dim: int, encode: Callable[[list[str]], Any]) -> None:
+    def __init__(self, model_id: str, dim: int, encode: Callable[[list[str]], Any], tokenizer: Any) -> None:
         self._model_id = model_id
         self._dim = dim
         self._encode = encode
+        self._tokenizer = tokenizer
 
     @property
     def model_id(self) -> str:  # noqa: D102 - the contract says it
@@ -34,6 +35,9 @@ class StaticEmbedder(TextEmbedder):
     def encode(self, texts: list[str], *, query: bool) -> Any:  # noqa: D102 - the contract says it
         del query
         return self._encode(texts)
+
+    def unknown_share(self, text: str) -> float:  # noqa: D102 - the contract says it
+        return unknown_share(self._tokenizer, text)
 
 
 def open_wordllama(dim: int | None = None) -> StaticEmbedder:
@@ -54,7 +58,7 @@ def open_wordllama(dim: int | None = None) -> StaticEmbedder:
                 rows[place] = table[np.minimum(encoded.ids, last)].mean(axis=0)
         return rows
 
-    return StaticEmbedder(f"wordllama/l2_supercat@{table.shape[1]}", table.shape[1], encode)
+    return StaticEmbedder(f"wordllama/l2_supercat@{table.shape[1]}", table.shape[1], encode, tokenizer)
 
 
 def _load_wordllama(dim: int) -> Any:
@@ -98,4 +102,4 @@ def open_model2vec(model: str, dim: int | None = None) -> StaticEmbedder:
 
     local = Path(model)
     name = f"{local.name}#{folder_fingerprint(local)}" if local.is_dir() else model
-    return StaticEmbedder(f"model2vec/{name}@{size}", size, encode)
+    return StaticEmbedder(f"model2vec/{name}@{size}", size, encode, loaded.tokenizer)

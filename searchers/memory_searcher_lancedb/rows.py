@@ -10,14 +10,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
-from typing import Any
+from importlib import import_module
+from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from memory_core.model import MemoryEntry, MemoryId
 from memory_core.serial import from_json, to_json
 from memory_core.vectors import Vectors
+
+pa: Any = import_module("pyarrow")  # without type stubs every expression with it would be an error
+ArrowTable: TypeAlias = Any
+ArrowSchema: TypeAlias = Any
 
 FORMAT = 1
 METADATA_KEY = b"memory_core"
@@ -36,7 +40,7 @@ class Row:
 
 
 def uid_of(id: MemoryId) -> str:
-    """Return the row id of an entry: 32 hexadecimal digits; names hold no NUL, so that the joined text is unambiguous."""
+    """Return the row id of an entry: 32 hexadecimal digits. Names hold no NUL, so the joined text is unambiguous."""
     return _digest(f"e\0{id.scope}\0{id.user_id}\0{id.key}")
 
 
@@ -54,7 +58,7 @@ def micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def schema(model_id: str, dim: int) -> pa.Schema:
+def schema(model_id: str, dim: int) -> ArrowSchema:
     """Return the table's schema; its metadata names format, model and dimension."""
     fields = [
         pa.field("uid", pa.string()),
@@ -71,16 +75,17 @@ def schema(model_id: str, dim: int) -> pa.Schema:
     return pa.schema(fields, metadata={METADATA_KEY: about.encode()})
 
 
-def about(schema: pa.Schema) -> dict[str, Any]:
+def about(schema: ArrowSchema) -> dict[str, Any]:
     """Return what `schema` wrote into the metadata; empty when it is not a table of ours."""
     try:
-        found: dict[str, Any] = json.loads((schema.metadata or {}).get(METADATA_KEY, b"{}"))
+        metadata: dict[bytes, bytes] = schema.metadata or {}
+        found: dict[str, Any] = json.loads(metadata.get(METADATA_KEY, b"{}"))
     except ValueError:
         return {}
     return found
 
 
-def to_arrow(rows: Iterable[Row], cursors: Iterable[tuple[str, str]], schema: pa.Schema) -> pa.Table:
+def to_arrow(rows: Iterable[Row], cursors: Iterable[tuple[str, str]], schema: ArrowSchema) -> ArrowTable:
     """Return rows and (user, cursor) pairs as a table to be written."""
     records = [
         {
@@ -149,7 +154,7 @@ def sampled(user_id: str, share: float) -> Any:
     return condition if share >= 1 else condition & (col("uid") < lit(below))
 
 
-def vectors_of(table: pa.Table | None) -> tuple[list[str], Vectors]:
+def vectors_of(table: ArrowTable) -> tuple[list[str], Vectors]:
     """Return ids and vectors of a result with the columns `uid` and `vector`; rows without a vector are left out."""
     nothing = np.empty((0, 0), np.float32)
     if table is None or not len(table):

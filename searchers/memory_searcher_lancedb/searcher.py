@@ -5,13 +5,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from threading import RLock
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from memory_core.contracts import Embedder, MemorySearcher, Problem
 from memory_core.errors import EmbeddingMismatchError, IndexUnavailableError, MemoryCoreError
-from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery, hit_order, listing_order
+from memory_core.model import (
+    HOT_IMPORTANCE,
+    ChangeBatch,
+    MemoryEntry,
+    MemoryId,
+    SearchHit,
+    SearchQuery,
+    hit_order,
+    listing_order,
+)
 from memory_core.vectors import Vectors, embedding_text
 from memory_searcher_lancedb import rows as layout
 from memory_searcher_lancedb.buffer import Buffer, Snapshot
@@ -112,8 +121,6 @@ class LanceDBSearcher(MemorySearcher):
     def hot(  # noqa: D102 - the contract says it
         self, user_id: str, limit: int, *, now: datetime | None = None, scopes: Sequence[str] | None = None
     ) -> list[MemoryEntry]:
-        from memory_core.model import HOT_IMPORTANCE
-
         return self._listed(user_id, limit, now, scopes, HOT_IMPORTANCE)
 
     def _listed(
@@ -146,6 +153,19 @@ class LanceDBSearcher(MemorySearcher):
                 entries += self._entries(user_id, wanted).values()
         return sorted(entries, key=listing_order)[:limit]
 
+    def count(self, user_id: str, *, now: datetime | None = None, below: int | None = None) -> int:  # noqa: D102
+        seen = self._seen(user_id)
+        total = sum(
+            (now is None or not row.entry.expired(now)) and (below is None or row.entry.importance < below)
+            for row in seen.rows.values()
+        )
+        if not seen.cleared:
+            found = self._table.rows(layout.owned(user_id, now=now), ["uid", "importance"])
+            if found is not None:
+                pairs = zip(found["uid"].to_pylist(), found["importance"].to_pylist(), strict=True)
+                total += sum((below is None or importance < below) and not seen.hides(uid) for uid, importance in pairs)
+        return total
+
     def _entries(self, user_id: str, uids: Sequence[str]) -> dict[str, MemoryEntry]:
         if not uids:
             return {}
@@ -155,8 +175,8 @@ class LanceDBSearcher(MemorySearcher):
         pairs = zip(found["uid"].to_pylist(), found["entry"].to_pylist(), strict=True)
         return {uid: layout.entry_of(text) for uid, text in pairs}
 
-    def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:  # noqa: D102 - the contract says it
-        by_uid = {uid_of(id): id for id in ids if id.user_id == query.user_id}
+    def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:  # noqa: D102
+        by_uid = {uid_of(wanted): wanted for wanted in ids if wanted.user_id == query.user_id}
         if not by_uid or not query.text.strip():
             return {}
         vector = self.embedder.embed_query(query.text)
@@ -221,8 +241,8 @@ class LanceDBSearcher(MemorySearcher):
             buffer = self._writer.buffer(user_id)
             if batch.complete:
                 buffer.clear()
-            for id in batch.removals:
-                buffer.remove(uid_of(id))
+            for gone in batch.removals:
+                buffer.remove(uid_of(gone))
             for row in rows:
                 buffer.put(uid_of(row.entry.id), row)
             buffer.cursor = batch.cursor

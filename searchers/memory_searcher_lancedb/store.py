@@ -15,12 +15,12 @@ from threading import RLock
 from time import monotonic, time
 from typing import Any, TypeVar
 
-import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from memory_core.errors import EmbeddingMismatchError, IndexUnavailableError, MemoryCoreError
 from memory_searcher_lancedb import rows as layout
 from memory_searcher_lancedb.intact import first_damage
+from memory_searcher_lancedb.rows import ArrowSchema, ArrowTable
 
 log = logging.getLogger(__name__)
 
@@ -116,10 +116,10 @@ class LanceTable:
                     raise self._translated(error, "read") from error
         return None
 
-    def nearest(self, vector: Any, condition: Any, limit: int, *, exact: bool) -> pa.Table | None:
+    def nearest(self, vector: Any, condition: Any, limit: int, *, exact: bool) -> ArrowTable:
         """Return the `limit` nearest rows (`uid`, `entry`, `_distance`: 1 − cosine), nearest first."""
 
-        def run(table: Any) -> pa.Table:
+        def run(table: Any) -> ArrowTable:
             query = table.search(vector, vector_column_name="vector", query_type="vector").distance_type("cosine")
             query = query.where(condition, prefilter=True).limit(limit).select(["uid", "entry", "_distance"])
             if self._indexed:
@@ -127,12 +127,12 @@ class LanceTable:
                     query = query.bypass_vector_index()
                 else:
                     query = query.refine_factor(self._refine).ef(max(100, 2 * limit * self._refine))
-            found: pa.Table = query.to_arrow()
+            found: ArrowTable = query.to_arrow()
             return found
 
         return self.read(run)
 
-    def rows(self, condition: Any, columns: Sequence[str]) -> pa.Table | None:
+    def rows(self, condition: Any, columns: Sequence[str]) -> ArrowTable:
         """Return the given columns of all rows that fit."""
         return self.read(lambda table: table.search().where(condition).select(list(columns)).to_arrow())
 
@@ -169,7 +169,7 @@ class LanceTable:
         finally:
             lock.release()
 
-    def commit(self, doomed: Sequence[Any], rows: pa.Table | None, schema: pa.Schema | None) -> None:
+    def commit(self, doomed: Sequence[Any], rows: ArrowTable, schema: ArrowSchema) -> None:
         """Delete what fits one of `doomed`, then upsert `rows` by `uid`; the caller holds the lock.
 
         Raises:
@@ -337,5 +337,5 @@ def _of_the_driver(error: BaseException) -> bool:
     """
     if isinstance(error, MemoryCoreError):
         return False
-    driver = (RuntimeError, ValueError, OSError, KeyError, pa.ArrowException)
+    driver = (RuntimeError, ValueError, OSError, KeyError, layout.pa.ArrowException)
     return isinstance(error, driver) or type(error).__name__ == "PanicException"

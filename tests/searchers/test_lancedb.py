@@ -10,9 +10,51 @@ import pytest
 
 from memory_core.errors import EmbeddingMismatchError, IndexUnavailableError
 from memory_core.model import ChangeBatch, MemoryId
+from memory_core.testing import SearcherContract
+from memory_core.testing.searcher import OpenSearcher
+from memory_embedder_static.embedder import StaticEmbedder, open_wordllama
 from memory_searcher_lancedb.searcher import LanceDBSearcher, score_of
 
 from ._vectors import NOW, HashEmbedder, entry, keys, open_searcher, query
+
+
+@pytest.fixture(scope="module")
+def model() -> StaticEmbedder:
+    return open_wordllama()
+
+
+class TestLanceDBBuffered(SearcherContract):
+    """Everything in memory until the end."""
+
+    lexical = False
+    persistent = True
+
+    @pytest.fixture
+    def open_searcher(self, tmp_path: Path) -> OpenSearcher:
+        return lambda: open_searcher(tmp_path)
+
+
+class TestLanceDBWritten(SearcherContract):
+    """Every change a commit."""
+
+    lexical = False
+    persistent = True
+
+    @pytest.fixture
+    def open_searcher(self, tmp_path: Path) -> OpenSearcher:
+        return lambda: open_searcher(tmp_path, buffer_rows=1)
+
+
+class TestLanceDBWordllama(SearcherContract):
+    """A real model."""
+
+    lexical = False
+    persistent = True
+
+    @pytest.fixture
+    def open_searcher(self, tmp_path: Path, model: StaticEmbedder) -> OpenSearcher:
+        return lambda: open_searcher(tmp_path, model, buffer_rows=8)
+
 
 HOSTILE = [
     "o'brien",
@@ -141,6 +183,9 @@ def test_lists_go_by_importance_then_newest_then_key(searcher: LanceDBSearcher) 
     assert {e.id.key for e in searcher.list_all("u", 9)} >= {"gone"}
     assert searcher.list_all("u", 0) == []
     assert searcher.list_all("nobody", 5) == []
+    assert searcher.count("u") == 6
+    assert searcher.count("u", now=NOW) == 5
+    assert searcher.count("u", now=NOW, below=5) == 1
 
 
 def test_the_cursor_is_kept_with_the_rows(tmp_path: Path) -> None:
@@ -274,9 +319,8 @@ def test_damage_is_repaired_from_the_store(tmp_path: Path, damage: str, when: st
             assert keys(searcher.search(query("apple", top_k=1))) == ["a"]
             break
         except IndexUnavailableError as error:
-            assert "memory-core reindex" in str(error)
-            assert attempt == 1
-            assert when == "open"
+            if attempt == 2 or when == "closed" or "memory-core reindex" not in str(error):
+                raise
     searcher.flush()
     assert sorted(keys(searcher.search(query("apple pear")))) == ["a", "b"]
     searcher.close()
