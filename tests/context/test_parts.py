@@ -1,6 +1,7 @@
 """Pairs, tokens, settings, what is carried, what a model is shown."""
 
 import json
+import subprocess
 import sys
 import types
 from dataclasses import replace
@@ -314,3 +315,15 @@ def test_a_conversation_is_shown_within_its_budget(budget: int) -> None:
     if budget == 1_000:
         assert "messages left out]" in text
         assert "| 199 word" in text
+
+
+@pytest.mark.parametrize("module", ["strategies.base", "plan", "render", "files", "overflow", "drive", "carry"])
+def test_every_module_can_be_imported_first_and_loads_nothing_heavy(module: str) -> None:
+    code = (
+        f"import sys, memory_core.context.{module}\n"
+        "from memory_core.context import compact, plan, prune\n"
+        "assert all(map(callable, (compact, plan, prune)))\n"
+        "print(*sorted({'wcwidth', 'tiktoken', 'pydantic_ai', 'numpy', 'redis'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
