@@ -22,6 +22,7 @@ COMMANDS = {
     "import": "memory_core.cli.transfer:import_memories",
     "migrate": "memory_core.cli.transfer:migrate",
     "reindex": "memory_core.cli.transfer:reindex",
+    "ledger": "memory_core.cli.ledger:ledger",
     "doctor": "memory_core.cli.doctor:doctor",
     "plugins": "memory_core.cli.plugins:plugins",
     "config": "memory_core.cli.config:config",

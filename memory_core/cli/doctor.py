@@ -42,6 +42,7 @@ def doctor(state: State, audit: bool, soon_days: int) -> int | None:
     memory-core doctor --audit --json
     """
     from memory_core.audit import CHECKS, AuditLimits, run_audit
+    from memory_core.cli.ledger import ledger_problems
 
     problems = list(_plugin_problems())
     report: AuditReport | None = None
@@ -59,6 +60,7 @@ def doctor(state: State, audit: bool, soon_days: int) -> int | None:
                 limits=AuditLimits(soon_days=soon_days),
                 progress=progress,
             )
+    problems.extend(ledger_problems(state))
     problems.sort(key=lambda problem: SEVERITIES.index(problem.severity))
     failed = any(problem.severity == "error" for problem in problems)
     if state.as_json:
