@@ -1,4 +1,4 @@
-"""What the README shows is run: its Python with the output that it promises, its commands, its configuration, its links."""
+"""What the README shows is run: its Python with the output that it promises, its commands, settings and links."""
 
 import importlib
 import os
@@ -39,9 +39,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_python_of_the_readme_prints_what_it_promises(place: Path) -> None:
     code, promised = blocks(ROOT / "README.md", "python")[0], blocks(ROOT / "README.md", "text")[0]
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], cwd=place, capture_output=True, text=True, check=False, encoding="utf-8",
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=place,
         env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-    )  # fmt: skip
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
     assert done.stderr == ""
     assert _TIME.sub("TIME", done.stdout) == _TIME.sub("TIME", promised)
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
