@@ -7,7 +7,7 @@ between the last two steps only makes the next round merge the same ledgers agai
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -113,7 +113,7 @@ def take_snapshot(places: Places) -> Snapshot:
         old = decode(memory, places.memory_md) if memory is not None else ""
         mark = load_watermark(places)
         rebuilt = memory is None and mark is not None and mark.memory is not None
-        covered = {} if rebuilt or mark is None else mark.files
+        covered: Mapping[str, str] = {} if rebuilt or mark is None else mark.files
         skipped: list[str] = []
         found: dict[str, list[tuple[str, str]]] = {}
         for path in places.ledgers(archived=True):

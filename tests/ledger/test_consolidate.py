@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -260,8 +261,7 @@ async def test_a_lost_memory_md_is_built_anew_from_all_ledgers_archive_included(
 async def test_a_rebuild_that_stops_half_way_goes_on_where_it_stopped(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_core.ledger.consolidate.BATCH_TOKENS", 5)
-    monkeypatch.setattr("memory_core.ledger.consolidate.batches", lambda sources: batches(sources, 5))
+    monkeypatch.setattr("memory_core.ledger.consolidate.batches", partial(batches, limit_tokens=5))
     for day in range(1, 6):
         write(tmp_path, f"2026-05-0{day}", f"- fact of day {day}\n")
     result = await make(FakeModel(union, union, RuntimeError("down"))).consolidate()
