@@ -122,7 +122,7 @@ def _read_completion(content: bytes, where: str) -> ModelReply:
             return ModelReply(str(message["refusal"]), "refusal")
         text = message.get("content")
         if isinstance(text, list):  # some servers answer in parts
-            pieces = cast("list[Any]", text)
+            pieces: Any = text
             text = "".join(str(part.get("text", "")) for part in pieces)
         return ModelReply(str(text or ""), str(choice.get("finish_reason") or "stop"))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
