@@ -323,6 +323,20 @@ async def test_files_of_another_encoding_are_left_alone(make: Make, tmp_path: Pa
     assert any(problem.code == "memory-md" for problem in make().problems())
 
 
+async def test_line_ends_and_byte_order_marks_stay(make: Make, tmp_path: Path, clock: FakeClock) -> None:
+    before = "\ufeff# Memory\r\n\r\n- old\r\n".encode()
+    (tmp_path / "MEMORY.md").write_bytes(before)
+    write(tmp_path, "2026-06-01", "- tea\n")
+    ledger = make(FakeModel(union))
+    await ledger.consolidate()
+    assert (tmp_path / "MEMORY.md").read_bytes() == "\ufeff# Memory\r\n\r\n- old\r\n- tea\r\n".encode()
+    ledger.save("coffee")
+    assert (tmp_path / "MEMORY.md").read_bytes().endswith(b"- tea\r\n- coffee\r\n")
+    clock.advance(minutes=1)
+    ledger.undo(force=True)
+    assert (tmp_path / "MEMORY.md").read_bytes() == before
+
+
 async def test_bom_crlf_and_nasty_text_are_read(make: Make, tmp_path: Path) -> None:
     path = tmp_path / "memory" / "2026-06-01.md"
     path.parent.mkdir()
