@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ValidationError, field_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -216,8 +216,8 @@ def load_settings(
     Raises:
         ConfigError: A file cannot be read, or a setting is unknown or wrong; one sentence with the next step.
     """
-    workspace = Path(cwd).expanduser().absolute()
-    path, origin = _find(workspace) if config_file is None else (Path(config_file).expanduser(), "user file")
+    workspace = _real(cwd, "working directory")
+    path, origin = _find(workspace) if config_file is None else (_real(config_file, "configuration file"), "user file")
     from_file = _read(path) if path is not None else {}
     where = f"{path}" if path is not None else "the settings"
     project: Mapping[str, Any] = from_file if origin == "project file" else {}
@@ -238,15 +238,29 @@ def load_settings(
     return Loaded(settings, workspace, path, origin, project, layers)
 
 
+def _real(path: Path | str, what: str) -> Path:
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError as error:
+        raise ConfigError(f"The {what} {str(path)!r} names a user that there is not.") from error
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False  # a place that cannot be looked at holds no settings for us
+
+
 def _find(workspace: Path) -> tuple[Path | None, Origin]:
     for folder in (workspace, *workspace.parents):
-        if (folder / FILE_NAME).is_file():
+        if _is_file(folder / FILE_NAME):
             return folder / FILE_NAME, "project file"
         pyproject = folder / "pyproject.toml"
-        if pyproject.is_file() and _table_of_pyproject(pyproject) is not None:
+        if _is_file(pyproject) and _table_of_pyproject(pyproject) is not None:
             return pyproject, "project file"
     user_file = user_config_file()
-    return (user_file, "user file") if user_file.is_file() else (None, "defaults")
+    return (user_file, "user file") if _is_file(user_file) else (None, "defaults")
 
 
 def user_config_file() -> Path:
@@ -256,23 +270,25 @@ def user_config_file() -> Path:
     return user_config_path(APP, appauthor=False) / FILE_NAME
 
 
-def _table_of_pyproject(path: Path) -> dict[str, Any] | None:
+def _table_of_pyproject(path: Path) -> object:
     try:
-        table: dict[str, Any] | None = tomllib.loads(path.read_text("utf-8")).get("tool", {}).get(APP)
-    except (OSError, ValueError, AttributeError):
+        table: object = tomllib.loads(path.read_text("utf-8")).get("tool", {}).get(APP)
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None  # somebody else's file: not ours to complain about
     return table
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if path.name == "pyproject.toml":
-        return _table_of_pyproject(path) or {}
     try:
-        return tomllib.loads(path.read_text("utf-8-sig"))
+        content = tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"The configuration file {path} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise ConfigError(f"The configuration file {path} is not valid TOML: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"The configuration file {path} is not valid TOML: {' '.join(str(error).split())}.") from error
+    table = _table_of_pyproject(path) if path.name == "pyproject.toml" else content
+    if not isinstance(table, dict):
+        raise ConfigError(f"The configuration file {path} has no table [tool.{APP}].")
+    return cast("dict[str, Any]", table)
 
 
 def _environment() -> dict[str, Any]:

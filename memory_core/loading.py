@@ -62,14 +62,13 @@ class ProviderContext:
             hooks=Hooks(self.registry, filters),
         )
 
-
-    def searcher(self, scopes: Sequence[ScopePlace]) -> MemorySearcher:
-        """Build the configured searcher alone, for something else than memories that lies in `scopes`.
+    def searcher(self, scopes: Sequence[ScopePlace], name: str | None = None) -> MemorySearcher:
+        """Build one searcher alone, by default the configured one: for other things than memories, for measuring.
 
         Raises:
             PluginError, ConfigError: As `solution`.
         """
-        return _Builder(self, tuple(scopes)).searcher(self.loaded.settings.searcher)
+        return _Builder(self, tuple(scopes)).searcher(name or self.loaded.settings.searcher)
 
 
 class _Builder:
@@ -95,6 +94,8 @@ class _Builder:
                 stemmer=self._context.loaded.settings.stemmer,
                 build_searcher=self.searcher,
                 build_embedder=self.embedder,
+                workspace=self._context.loaded.workspace,
+                cache_dir=self._context.home / "cache",
             ),
         )
 
@@ -149,6 +150,8 @@ def load_provider(
     loaded.check(registry)
     for kind in ("storer", "searcher"):
         registry.backend(kind, getattr(loaded.settings, kind))
+    for filter_name in loaded.settings.filter:
+        registry.backend("filter", filter_name)
     name = loaded.settings.provider
     context = ProviderContext(loaded, registry, clock or SystemClock())
     provider: MemorySolutionProvider = registry.backend("provider", name).build(

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from memory_core.options import Options
 from memory_core.plugins import hookimpl
 
@@ -16,7 +18,7 @@ class RedactOptions(Options):
     """
 
     mode: Literal["redact", "refuse"] = "redact"
-    allow: list[str] = []
+    allow: list[str] = Field(default=[])
 
 
 def build(options: RedactOptions, context: Any) -> Any:

@@ -81,4 +81,5 @@ def replacement(kind: str) -> str:
 
 
 def _refusal(kind: str, where: str, advice: str) -> str:
-    return f"The filter 'redact' refused to store this memory: there is what looks like a secret ({kind}) {where}. {advice}"
+    found = f"there is what looks like a secret ({kind}) {where}"
+    return f"The filter 'redact' refused to store this memory: {found}. {advice}"

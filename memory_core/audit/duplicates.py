@@ -30,9 +30,7 @@ def exact_groups(entries: Sequence[MemoryEntry]) -> list[list[MemoryEntry]]:
     return [group for group in groups.values() if len({entry.id.key for entry in group}) > 1]
 
 
-def near_pairs(
-    entries: Sequence[MemoryEntry], threshold: float
-) -> Iterator[tuple[MemoryEntry, MemoryEntry, float]]:
+def near_pairs(entries: Sequence[MemoryEntry], threshold: float) -> Iterator[tuple[MemoryEntry, MemoryEntry, float]]:
     """Yield each pair of one user's entries that are alike, but not the same, with their Jaccard index.
 
     Copies of one key in two scopes do not count.

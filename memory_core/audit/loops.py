@@ -24,7 +24,12 @@ def own_words(content: str) -> str | None:
 @lru_cache(maxsize=1)
 def _line_pattern() -> re.Pattern[str]:
     """Return a pattern for the beginning of an injected line, in every locale."""
-    fields = {"time": r"\d{4}-\d\d-\d\d \d\d:\d\d", "scope": r"[^\]\n]{1,80}", "key": r"[^\n]{1,512}?", "importance": r"\d{1,2}"}
+    fields = {
+        "time": r"\d{4}-\d\d-\d\d \d\d:\d\d",
+        "scope": r"[^\]\n]{1,80}",
+        "key": r"[^\n]{1,512}?",
+        "importance": r"\d{1,2}",
+    }
     patterns: list[str] = []
     for locale in LOCALES:
         parts = [

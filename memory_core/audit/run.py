@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import cast
 
 from memory_core.audit.duplicates import exact_groups, near_pairs
 from memory_core.audit.loops import own_words
@@ -67,7 +68,7 @@ def run_audit(
             "The package detect-secrets is not installed, so only our own patterns looked for secrets: "
             f"pip install 'memory-talent[{EXTRA}]' adds its detectors."
         )
-    done = tuple(check for check in CHECKS if check in checks)
+    done: tuple[Check, ...] = tuple(check for check in CHECKS if check in checks)
     return AuditReport(len(entries), done, tuple(findings), tuple(notes))
 
 
@@ -79,7 +80,7 @@ def _single(entry: MemoryEntry, checks: Collection[Check], limits: AuditLimits, 
             "secrets",
             (entry.id,),
             f"{place} holds what looks like a secret: {', '.join(kinds)}.",
-            "Forget it and store where the secret is kept instead; `filter = [\"redact\"]` keeps new ones out.",
+            'Forget it and store where the secret is kept instead; `filter = ["redact"]` keeps new ones out.',
             {"kinds": kinds},
         )
     if "loops" in checks and (marker := own_words(entry.content)):
@@ -112,7 +113,10 @@ def _single(entry: MemoryEntry, checks: Collection[Check], limits: AuditLimits, 
 
 def _span(left: timedelta) -> str:
     days, hours = divmod(int(left.total_seconds()) // 3600, DAY_S // 3600)
-    return f"{days} days" if days > 1 else f"{days * 24 + hours} hours"
+    if days > 1:
+        return f"{days} days"
+    hours += days * 24
+    return f"{hours} hour" if hours == 1 else f"{hours} hours"
 
 
 def _secret_kinds(entry: MemoryEntry) -> list[str]:
@@ -124,11 +128,11 @@ def _secret_kinds(entry: MemoryEntry) -> list[str]:
 
 def _metadata_kinds(value: object, name: str = "") -> Iterator[str]:
     if isinstance(value, dict):
-        for inner, item in value.items():  # pyright: ignore[reportUnknownVariableType]
-            yield from (secret.kind for secret in find_secrets(str(inner)))  # pyright: ignore[reportUnknownArgumentType]
-            yield from _metadata_kinds(item, str(inner))  # pyright: ignore[reportUnknownArgumentType]
+        for inner, item in cast("dict[str, object]", value).items():
+            yield from (secret.kind for secret in find_secrets(inner))
+            yield from _metadata_kinds(item, inner)
     elif isinstance(value, list):
-        for item in value:  # pyright: ignore[reportUnknownVariableType]
+        for item in cast("list[object]", value):
             yield from _metadata_kinds(item, name)
     elif isinstance(value, str | int | float) and not isinstance(value, bool):
         if sensitive_field(name, value):

@@ -1,8 +1,8 @@
-"""Finds what looks like a secret: keys, tokens, passwords, card numbers, also in the middle of Chinese text.
+r"""Finds what looks like a secret: keys, tokens, passwords, card numbers, also in the middle of Chinese text.
 
 Two detectors together: the patterns below, and the detectors of the package detect-secrets when it is installed.
 Both see a copy of the text in which full-width characters are plain, invisible characters are gone, and everything
-else that is not ASCII is a blank: there, `凭证为sk_test_…` has a boundary before `sk`, which `\\b` does not see in the
+else that is not ASCII is a blank: there, `凭证为sk_test_…` has a boundary before `sk`, which `\b` does not see in the
 original, where Han characters count as letters.
 """
 
@@ -23,8 +23,9 @@ _CHUNK, _OVERLAP = 2_000, 300
 """The package's patterns are made for lines of code: they see so many characters at a time."""
 
 _START, _END = r"(?<![A-Za-z0-9])", r"(?![A-Za-z0-9])"
+_PEM = r"-----{} [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----"
 _TOKENS: tuple[tuple[str, str], ...] = (
-    ("private key", r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:[^-]{0,20000}-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)?"),
+    ("private key", _PEM.format("BEGIN") + r"(?:(?:(?!-----)[\s\S]){0,20000}" + _PEM.format("END") + ")?"),
     ("API key", _START + r"(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{8,}"),
     ("API key", _START + r"sk-(?=[A-Za-z_-]{0,100}[0-9])[A-Za-z0-9_-]{20,}"),
     ("access token", _START + r"gh[pousr]_[A-Za-z0-9]{30,}"),
@@ -41,15 +42,31 @@ _TOKENS: tuple[tuple[str, str], ...] = (
     ("bearer token", r"(?i:(?<![a-z])bearer)\s+(?P<secret>[A-Za-z0-9._~+/=-]{16,})"),
     ("password in a URL", r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/?#@:]{0,200}:(?P<secret>[^\s/?#@]{1,200})@"),
 )  # fmt: skip
-_PASSWORD = r"(?:pass(?:word|wd|phrase|code)|pwd|pin code|contraseña|passwort|mot de passe|密码|口令|密碼|暗証番号|パスワード|비밀번호)"
-_KEY = r"(?:(?:api|access|secret|private|auth|account|encryption)[ _-]?key|secret|(?:access|auth|api|refresh|bearer)?[ _-]?token|credentials?|密钥|令牌|凭证|凭据|金鑰|秘钥|私钥)"
-_IS = r"(?:\s{0,3}(?:=>|:=|=|:)\s{0,3}|\s{0,3}(?:为|是|設為|は|\bis\b|\bwas\b)\s{0,3}(?:[=:]\s{0,3})?)"
-_VALUE = r"[\"'`“「《]?(?P<secret>[!-~]{%d,200})"
-_ASSIGNED: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("password", re.compile(r"(?<![A-Za-z])(?i:%s)[\"'`”」]?%s" % (_PASSWORD, _IS) + _VALUE % 4)),
-    ("key or token", re.compile(r"(?<![A-Za-z])(?i:%s)[\"'`”」]?%s" % (_KEY, _IS) + _VALUE % 8)),
+_LOGIN_WORDS = (
+    r"(?:pass(?:word|wd|phrase|code)|pwd|pin code|contraseña|passwort|mot de passe"
+    r"|密码|口令|密碼|暗証番号|パスワード|비밀번호)"
 )
-_PLACEHOLDER = re.compile(r"[<$\[{%*.(]|~?/[\w.-]*(?:/|$)|(?:os|process)\.env|x{3,}|\*{3,}|(?:none|null|true|false|undefined|changeme|redacted|required)\b", re.IGNORECASE)
+_KEY_WORDS = (
+    r"(?:(?:api|access|secret|private|auth|account|encryption)[ _-]?key|secret"
+    r"|(?:access|auth|api|refresh|bearer)?[ _-]?token|credentials?|密钥|令牌|凭证|凭据|金鑰|秘钥|私钥)"
+)
+_IS = r"(?:\s{0,3}(?:=>|:=|=|:)\s{0,3}|\s{0,3}(?:为|是|設為|は|\bis\b|\bwas\b)\s{0,3}(?:[=:]\s{0,3})?)"
+_QUOTE = r"[\"'`“「《]?"
+
+
+def _assignment(words: str, chars: int) -> re.Pattern[str]:
+    return re.compile(rf"(?<![A-Za-z])(?i:{words})[\"'`”」]?{_IS}{_QUOTE}(?P<secret>[!-~]{{{chars},200}})")
+
+
+_ASSIGNED: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("password", _assignment(_LOGIN_WORDS, 4)),
+    ("key or token", _assignment(_KEY_WORDS, 8)),
+)
+_PLACEHOLDER = re.compile(
+    r"[<$\[{%*.(]|~?/[\w.-]*(?:/|$)|(?:os|process)\.env|x{3,}|\*{3,}|(?:none|null|true|false|undefined)\b"
+    r"|(?:changeme|redacted|required)\b",
+    re.IGNORECASE,
+)
 _QUOTES = "\"'`”」》"
 _CARD = re.compile(r"(?<![0-9A-Za-z.+-])(?:[0-9](?:[ -](?=[0-9]))?){12,18}[0-9](?![0-9A-Za-z]|\.[0-9]|-[0-9A-Za-z])")
 _CARD_ISSUERS: tuple[tuple[re.Pattern[str], tuple[int, ...]], ...] = (
@@ -61,7 +78,7 @@ _CARD_ISSUERS: tuple[tuple[re.Pattern[str], tuple[int, ...]], ...] = (
     (re.compile(r"6(?:011|4[4-9]|5)|62|81"), (16, 17, 18, 19)),
 )
 """How each issuer's numbers begin, and their lengths (ISO/IEC 7812)."""
-_SENSITIVE_NAME = re.compile(r"(?i:(?:^|[^a-z])(?:(?P<password>%s)|%s)$)" % (_PASSWORD, _KEY))
+_SENSITIVE_NAME = re.compile(rf"(?i:(?:^|[^a-z])(?:(?P<password>{_LOGIN_WORDS})|{_KEY_WORDS})$)")
 
 _PATTERNS = tuple((kind, re.compile(pattern)) for kind, pattern in _TOKENS)
 

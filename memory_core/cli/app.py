@@ -94,8 +94,8 @@ class LazyGroup(click.Group):
 @click.option("--debug", is_flag=True, help="Print the traceback of an error too.")
 @click.version_option(None, "-V", "--version", package_name="memory-talent", message="memory-core %(version)s")
 @click.pass_context
-def cli(ctx: click.Context, verbose: bool, debug: bool, **options: Any) -> None:
-    """Long-term memory for agents and people.
+def cli(ctx: click.Context, /, verbose: bool, debug: bool, **options: Any) -> None:
+    r"""Long-term memory for agents and people.
 
     \b
     memory-core quickstart                      a tour in a temporary directory
@@ -109,7 +109,5 @@ def cli(ctx: click.Context, verbose: bool, debug: bool, **options: Any) -> None:
     state = ctx.ensure_object(State)
     for name, value in options.items():
         apply_option(state, name, value)
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.ERROR, format="%(name)s: %(message)s", force=verbose
-    )
+    logging.basicConfig(level=logging.INFO if verbose else logging.ERROR, format="%(name)s: %(message)s", force=verbose)
     ctx.call_on_close(state.close)

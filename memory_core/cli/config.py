@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 MASK = "********"
 _SECRET_NAME = re.compile(
-    r"(?:^|[_-])(?:pass(?:word|wd|phrase)?|secret|tokens?|credentials?|auth|(?:api|access|private|secret)[_-]?keys?|key)$",
+    r"(?:^|[_-])(?:pass(?:word|wd|phrase)?|secret|token|credentials?|auth|(?:api|access|private|secret)[_-]?keys?|key)$",
     re.IGNORECASE,
 )
-_URL_PASSWORD = re.compile(r"(?P<head>[a-z][a-z0-9+.-]*://[^\s/?#@]*:)[^\s/?#]*(?=@)", re.IGNORECASE)
+_URL_PASSWORD = re.compile(r"(?P<head>[a-z][a-z0-9+.-]*://[^\s/?#@:]*:)[^\s/?#]*(?=@)", re.IGNORECASE)
 _URL_SECRET = re.compile(r"(?P<head>[?&](?:password|passwd|secret|token|api_?key|key)=)[^&#\s]+", re.IGNORECASE)
 
 
@@ -33,7 +33,7 @@ def config() -> None:
 @shared_options("cwd", "json")
 @pass_state
 def show(state: State) -> None:
-    """Print the settings in force and where each of them comes from; secrets are masked.
+    r"""Print the settings in force and where each of them comes from; secrets are masked.
 
     \b
     memory-core config show
@@ -78,22 +78,28 @@ def _rows(loaded: "Loaded") -> Iterator[tuple[str, Any, str]]:
             value = settings.home_dir
         yield from _flat(loaded, (name,), value)
     for table, kind in TABLES.items():
-        used = getattr(settings, kind, None)
-        in_use = {*used} if isinstance(used, list) else {used}
-        named = {name for name in in_use if name is not None and name in registry.names(kind)}
+        used: str | list[str] | None = getattr(settings, kind, None)
+        in_use = used if isinstance(used, list) else [used or ""]
+        named = {name for name in in_use if name in registry.names(kind)}
         for name in sorted({*getattr(settings, table), *named}):
             yield from _flat(loaded, (table, name), loaded.options(registry, kind, name))
 
 
 def _flat(loaded: "Loaded", path: tuple[str, ...], value: object) -> Iterator[tuple[str, Any, str]]:
-    if isinstance(value, BaseModel):
-        for name in type(value).model_fields:
-            yield from _flat(loaded, (*path, name), getattr(value, name))
-    elif isinstance(value, dict) and value:
-        for name, item in cast("dict[Any, Any]", value).items():
-            yield from _flat(loaded, (*path, str(name)), item)
+    inner = _fields(value)
+    if inner:
+        for name, item in inner.items():
+            yield from _flat(loaded, (*path, name), item)
     else:
-        yield ".".join(path), masked(path[-1], value), _origin(loaded, path)
+        yield ".".join(path), {} if isinstance(value, dict) else masked(path[-1], value), _origin(loaded, path)
+
+
+def _fields(value: object) -> dict[str, object]:
+    """Return what a table or an options model holds; nothing for a plain value."""
+    if isinstance(value, BaseModel):
+        return {name: getattr(value, name) for name in type(value).model_fields}
+    items = cast("dict[object, object]", value).items() if isinstance(value, dict) else ()
+    return {str(name): item for name, item in items}
 
 
 def _origin(loaded: "Loaded", path: tuple[str, ...]) -> str:
@@ -109,7 +115,7 @@ def _origin(loaded: "Loaded", path: tuple[str, ...]) -> str:
 def _step(layer: Any, name: str) -> Any:
     if not isinstance(layer, Mapping):
         return None
-    found = {str(key): value for key, value in cast("Mapping[Any, Any]", layer).items()}
+    found = {str(key): value for key, value in cast("Mapping[object, Any]", layer).items()}
     return found.get(name)
 
 
@@ -118,9 +124,9 @@ def masked(name: str, value: object) -> Any:
     if isinstance(value, SecretStr | SecretBytes):
         return MASK if value.get_secret_value() else ""
     if isinstance(value, list | tuple | set | frozenset):
-        return [masked(name, item) for item in cast("list[Any]", list(value))]  # pyright: ignore[reportUnknownArgumentType]
-    if value is None or isinstance(value, bool | dict):
-        return value  # pyright: ignore[reportUnknownVariableType] - an empty table; others are shown field by field
+        return [masked(name, item) for item in cast("Iterable[object]", value)]
+    if value is None or isinstance(value, bool):
+        return value
     if _SECRET_NAME.search(name) and value != "":
         return MASK
     if isinstance(value, int | float):

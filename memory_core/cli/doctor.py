@@ -1,4 +1,4 @@
-"""`doctor`: is everything well? Store, index, plugins, configuration, what expires soon; with --audit the memories too."""
+"""`doctor`: store, index, plugins, configuration and what expires soon; with --audit the memories themselves."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -21,11 +21,18 @@ SEVERITIES = ("error", "warning", "info")
 
 @click.command()
 @click.option("--audit", is_flag=True, help="Look at every memory too: duplicates, secrets, fragments, loops.")
-@click.option("--soon", "soon_days", type=click.IntRange(min=0), default=SOON_DAYS, show_default=True, help="Days that count as soon.")
+@click.option(
+    "--soon",
+    "soon_days",
+    type=click.IntRange(min=0),
+    default=SOON_DAYS,
+    show_default=True,
+    help="Days that count as soon.",
+)
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def doctor(state: State, audit: bool, soon_days: int) -> int | None:
-    """Check the configuration, the plugins, the store and the index; exit code 1 when there is an error.
+    r"""Check the configuration, the plugins, the store and the index; exit code 1 when there is an error.
 
     Broken files, one key stored twice, an index that lags behind, plugins that failed, what expires soon; each with
     what to do about it. --audit adds duplicates, fragments, secrets, oversized memories and recall loops.
@@ -70,7 +77,7 @@ def doctor(state: State, audit: bool, soon_days: int) -> int | None:
         say(f"{name}: {value}")
     for problem in problems:
         where = f" ({problem.where})" if problem.where else ""
-        say(one_line(f"{problem.severity.upper()}  {problem.message}{where} {problem.advice}"))
+        say(one_line(f"{problem.severity.upper()} {problem.message}{where} {problem.advice}"))
     if report is not None:
         _print_audit(report, full=audit)
     if not problems:

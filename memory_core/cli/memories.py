@@ -41,8 +41,8 @@ NEAR_KEYS = 3
 @click.option("--meta", type=TEXT, multiple=True, metavar="NAME=VALUE", help="Metadata; may be repeated.")
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
-def remember(state: State, key: str, text: str, importance: int, ttl_s: int | None, meta: tuple[str, ...]) -> None:
-    """Store TEXT under KEY, or overwrite what is there.
+def remember(state: State, *, key: str, text: str, importance: int, ttl_s: int | None, meta: tuple[str, ...]) -> None:
+    r"""Store TEXT under KEY, or overwrite what is there.
 
     A TEXT of - is read from standard input.
 
@@ -87,7 +87,7 @@ def _metadata(pairs: tuple[str, ...]) -> dict[str, Any]:
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def recall(state: State, key: str, raw: bool) -> int | None:
-    """Print the memory with exactly this KEY; exit code 1 when there is none.
+    r"""Print the memory with exactly this KEY; exit code 1 when there is none.
 
     \b
     memory-core recall editor
@@ -112,13 +112,20 @@ def recall(state: State, key: str, raw: bool) -> int | None:
 
 @click.command()
 @click.argument("text", type=TEXT)
-@click.option("-k", "--top-k", type=click.IntRange(1, MAX_TOP_K), default=DEFAULT_TOP_K, show_default=True, help="At most so many.")
+@click.option(
+    "-k",
+    "--top-k",
+    type=click.IntRange(1, MAX_TOP_K),
+    default=DEFAULT_TOP_K,
+    show_default=True,
+    help="At most so many.",
+)
 @click.option("--min-importance", type=click.IntRange(1, 10), help="Only memories of at least this importance.")
 @click.option("--explain", is_flag=True, help="Say what each part of the searcher gave.")
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def search(state: State, text: str, top_k: int, min_importance: int | None, explain: bool) -> None:
-    """Find the memories that fit TEXT: a word, a key, or a whole question.
+    r"""Find the memories that fit TEXT: a word, a key, or a whole question.
 
     \b
     memory-core search "which web framework?"
@@ -140,16 +147,20 @@ def search(state: State, text: str, top_k: int, min_importance: int | None, expl
         say(f"{number}. {hit.score:.2f}  {headline(hit.entry)}")
         say(indented(hit.entry.content))
         if explain:
-            say(indented("because: " + ", ".join(f"{name} {value:g}" for name, value in explained(hit.explain).items())))
+            say(
+                indented("because: " + ", ".join(f"{name} {value:g}" for name, value in explained(hit.explain).items()))
+            )
 
 
 @click.command("list")
-@click.option("-n", "--limit", type=click.IntRange(min=1), default=MAX_LISTED, show_default=True, help="At most so many.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(min=1), default=MAX_LISTED, show_default=True, help="At most so many."
+)
 @click.option("--all", "everything", is_flag=True, help="List all of them.")
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def list_memories(state: State, limit: int, everything: bool) -> None:
-    """List the memories by importance, then newest.
+    r"""List the memories by importance, then newest.
 
     \b
     memory-core list
@@ -176,7 +187,7 @@ def list_memories(state: State, limit: int, everything: bool) -> None:
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def forget(state: State, keys: tuple[str, ...]) -> int | None:
-    """Remove memories, from every scope unless --scope names one; exit code 1 when one was not there.
+    r"""Remove memories, from every scope unless --scope names one; exit code 1 when one was not there.
 
     \b
     memory-core forget editor
@@ -199,27 +210,29 @@ def forget(state: State, keys: tuple[str, ...]) -> int | None:
 @click.command()
 @click.argument("new_key", type=TEXT)
 @click.argument("insight", type=TEXT)
-@click.option("--merge", "keys", type=TEXT, multiple=True, required=True, metavar="KEY", help="A memory to merge; repeat it.")
+@click.option(
+    "--merge", "keys", type=TEXT, multiple=True, required=True, metavar="KEY", help="A memory to merge; repeat it."
+)
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def consolidate(state: State, new_key: str, insight: str, keys: tuple[str, ...]) -> int | None:
-    """Write INSIGHT under NEW_KEY for ever, verify it, and only then remove the merged memories.
+    r"""Write INSIGHT under NEW_KEY for ever, verify it, and only then remove the merged memories.
 
     NEW_KEY may be one of them; it is then overwritten in place.
 
     \b
     memory-core consolidate stack "Python 3.12 with Solon" --merge python --merge framework
     """
-    done = state.open().consolidate(
-        keys, new_key, insight, user_id=state.user_id, scope=state.scope, source="cli"
-    )
+    done = state.open().consolidate(keys, new_key, insight, user_id=state.user_id, scope=state.scope, source="cli")
     if state.as_json:
         print_json(
             {
                 "stored": to_fields(done.entry),
                 "removed": [{"scope": id.scope, "user": id.user_id, "key": id.key} for id in done.removed],
                 "missing": list(done.missing),
-                "left": [{"scope": id.scope, "user": id.user_id, "key": id.key, "reason": why} for id, why in done.left],
+                "left": [
+                    {"scope": id.scope, "user": id.user_id, "key": id.key, "reason": why} for id, why in done.left
+                ],
             }
         )
     else:
@@ -236,11 +249,13 @@ def consolidate(state: State, new_key: str, insight: str, keys: tuple[str, ...])
 @click.command()
 @click.argument("text", type=TEXT, default="")
 @click.option("--session", metavar="ID", help="The session, where memories are isolated by session.")
-@click.option("--locale", type=click.Choice(["en", "zh"]), help="Language of the wording; by default the configured one.")
+@click.option(
+    "--locale", type=click.Choice(["en", "zh"]), help="Language of the wording; by default the configured one."
+)
 @shared_options("cwd", "json")
 @pass_state
 def inject(state: State, text: str, session: str | None, locale: str | None) -> None:
-    """Print the instruction block that an agent would be given for the user input TEXT.
+    r"""Print the instruction block that an agent would be given for the user input TEXT.
 
     \b
     memory-core inject "Which framework do I use?"
@@ -256,5 +271,3 @@ def inject(state: State, text: str, session: str | None, locale: str | None) -> 
         say(block)
     else:
         warn("memory-core: There is nothing to inject.")
-
-

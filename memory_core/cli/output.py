@@ -18,7 +18,7 @@ _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 
 
 def plain(text: str) -> str:
-    """Return `text` with steering characters made visible as `\\x1b`."""
+    """Return `text` with steering characters made visible, such as `x1b` behind a backslash."""
     return _STEERING.sub(lambda match: match.group().encode("unicode_escape", "surrogatepass").decode(), text)
 
 

@@ -43,7 +43,9 @@ def write_project(kind: str, name: str, directory: Path | None = None) -> tuple[
 
     """
     if not _NAME.fullmatch(name) or len(name) > 40:
-        raise ConfigError(f"A plugin cannot be called {name!r}: use lower-case letters, digits and - , such as `my-store`.")
+        raise ConfigError(
+            f"A plugin cannot be called {name!r}: use lower-case letters, digits and - , such as `my-store`."
+        )
     if name in _taken(kind):
         raise ConfigError(f"There is a {kind} {name!r} already; choose another name.")
     root = directory if directory is not None else Path(f"memory-{kind}-{name}")
@@ -90,7 +92,9 @@ def _renamed(kind: str, name: str, text: str) -> str:
     camel = "".join(part.capitalize() for part in identifier.split("_"))
     described = "store" if kind == "storer" else "searcher"
     text = text.replace("memory-talent-example", f"memory-{kind}-{name}")
-    text = text.replace("A third-party store and a third-party searcher for memory-core", f"The {described} {name} for memory-core")
+    text = text.replace(
+        "A third-party store and a third-party searcher for memory-core", f"The {described} {name} for memory-core"
+    )
     text = text.replace(f"memory_{kind}_{example}", f"memory_{kind}_{identifier}")
     text = text.replace(f"{kind}-{example}", f"{kind}-{name}")
     text = text.replace(f"test_{example}", f"test_{identifier}")

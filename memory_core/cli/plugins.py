@@ -20,7 +20,7 @@ _REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z0-9._-]+).*?extra\s*==\s*['\"](?P<e
 @shared_options("json")
 @click.pass_context
 def plugins(ctx: click.Context) -> int | None:
-    """List the backends that are installed, and the plugins that failed; exit code 1 when one did.
+    r"""List the backends that are installed, and the plugins that failed; exit code 1 when one did.
 
     \b
     memory-core plugins
@@ -44,7 +44,7 @@ def plugins(ctx: click.Context) -> int | None:
                 needs = f"  needs: {row['install']}" if row["install"] else ""
                 say(f"  {row['name']:<22}{origin}{needs}")
     for failure in failures:
-        say(one_line(f"FAILED  {failure['plugin']}: {failure['error']}"))
+        say(one_line(f"FAILED {failure['plugin']}: {failure['error']}"))
     return 1 if failures else None
 
 
@@ -90,7 +90,7 @@ def _install(backend: "Backend", package: str) -> str | None:
 @shared_options("json")
 @pass_state
 def new(state: State, kind: str, name: str, directory: Path | None) -> None:
-    """Write a complete plugin project: a backend that works, its entry point, and tests that use the contract suite.
+    r"""Write a complete plugin project: a backend that works, its entry point, and tests that use the contract suite.
 
     \b
     memory-core plugins new searcher overlap

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,7 +29,9 @@ class _Bar:
         if self._bar is None or total != self._total or done < self._shown:
             self.close()
             self._total, self._shown = total, 0
-            unknown = (n for n in ()) if total is None else None  # a generator has no length: click then only counts
+            unknown = (
+                (n for n in range(0)) if total is None else None
+            )  # a generator has no length: click then only counts
             self._bar = click.progressbar(unknown, total, self._label, file=sys.stderr, show_pos=True)
             self._bar.__enter__()
         self._bar.update(done - self._shown)
@@ -42,7 +44,7 @@ class _Bar:
 
 
 @contextmanager
-def progress_bar(label: str) -> Iterator[Progress]:
+def progress_bar(label: str) -> Generator[Progress]:
     """Give a function to report progress to, and clean the line up afterwards."""
     bar = _Bar(label)
     try:

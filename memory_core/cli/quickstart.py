@@ -12,7 +12,12 @@ from memory_core.cli.output import headline, indented, padded, say, shorten
 from memory_core.cli.state import State, pass_state
 
 MEMORIES: tuple[tuple[str, str, int, str], ...] = (
-    ("user-tech-stack", "The user writes Python 3.12 and likes FastAPI as web framework; deploys with Docker.", 8, "user"),
+    (
+        "user-tech-stack",
+        "The user writes Python 3.12 and likes FastAPI as web framework; deploys with Docker.",
+        8,
+        "user",
+    ),
     ("user-identity", "The user is called Lin Wei and speaks English and 中文.", 10, "user"),
     ("项目框架", "本项目使用Solon框架，数据库是PostgreSQL 16。", 8, "workspace"),
     ("code-style", "Review comments must be short; every public function needs a docstring.", 7, "workspace"),
@@ -26,7 +31,9 @@ USER_INPUT = "Which framework do I use in this project?"
 
 @click.command()
 @click.option("--keep", is_flag=True, help="Keep the directory, to look around in it.")
-@click.option("--locale", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the tools.")
+@click.option(
+    "--locale", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the tools."
+)
 @pass_state
 def quickstart(state: State, keep: bool, locale: str) -> None:
     """Take a tour in a temporary directory: store English and Chinese memories, search, inject, look at the files.

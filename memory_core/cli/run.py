@@ -23,6 +23,7 @@ def run(args: Sequence[str] | None = None) -> int:
 
     Args:
         args: The arguments without the program's name; by default those of this process.
+
     """
     words = list(sys.argv[1:] if args is None else args)
     _tolerant_output()
@@ -56,7 +57,8 @@ def run(args: Sequence[str] | None = None) -> int:
         return _failed("There is not enough memory for this.", words)
     except Exception as error:  # noqa: BLE001 - the last line of defence: a sentence instead of a traceback
         return _failed(
-            f"Unexpected {type(error).__name__}: {error}. Please report it, with the output of `{PROGRAM} --debug …`.", words
+            f"Unexpected {type(error).__name__}: {error}. Please report it, with the output of `{PROGRAM} --debug …`.",
+            words,
         )
     return result if isinstance(result, int) else 0
 

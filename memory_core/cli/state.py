@@ -4,15 +4,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from memory_core.config import Loaded
     from memory_core.contracts import MemorySolution, MemorySolutionProvider
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(slots=True)
@@ -91,7 +89,7 @@ def _shared(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     return take
 
 
-_OPTIONS: dict[str, Callable[[F], F]] = {  # pyright: ignore[reportGeneralTypeIssues]
+_OPTIONS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "cwd": click.option(
         "--cwd", type=click.Path(path_type=Path), expose_value=False, callback=_shared("cwd"), help="The workspace."
     ),
@@ -103,10 +101,10 @@ _OPTIONS: dict[str, Callable[[F], F]] = {  # pyright: ignore[reportGeneralTypeIs
 }
 
 
-def shared_options(*names: str) -> Callable[[F], F]:
+def shared_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Accept these global options after the command too: `cwd`, `user`, `scope`, `json`."""
 
-    def decorate(command: F) -> F:
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for name in reversed(names):
             command = _OPTIONS[name](command)
         return command
@@ -114,7 +112,7 @@ def shared_options(*names: str) -> Callable[[F], F]:
     return decorate
 
 
-class TextType(click.ParamType):
+class TextType(click.ParamType[str]):
     """Text that can be stored: bytes that are not UTF-8 in the command line are refused with a sentence."""
 
     name = "text"

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -23,7 +23,7 @@ SHOWN_PROBLEMS = 20
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def export(state: State, file: Path) -> None:
-    """Write the live memories of every user to FILE as JSON Lines; FILE may be -.
+    r"""Write the live memories of every user to FILE as JSON Lines; FILE may be -.
 
     --user and --scope narrow it down. An existing file is replaced when the new one is complete.
 
@@ -45,7 +45,7 @@ def export(state: State, file: Path) -> None:
 
 
 @contextmanager
-def _sink(file: Path) -> Iterator[BinaryIO]:
+def _sink(file: Path) -> Generator[BinaryIO]:
     if str(file) == "-":
         yield sys.stdout.buffer
         return
@@ -74,7 +74,7 @@ def _sink(file: Path) -> Iterator[BinaryIO]:
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def import_memories(state: State, source: Path, kind: str, conflict: Any, dry_run: bool) -> int | None:
-    """Store the memories of SOURCE with their own times; what cannot be read is reported and the others go on.
+    r"""Store the memories of SOURCE with their own times; what cannot be read is reported and the others go on.
 
     --user and --scope put everything there, whatever SOURCE says. Exit code 1 when something was skipped.
 
@@ -134,7 +134,7 @@ def _tell(state: State, report: ImportReport) -> None:
 @shared_options("cwd", "json")
 @pass_state
 def migrate(state: State, source: str, target: str, dry_run: bool, replace_newer: bool) -> int | None:
-    """Copy every memory of every user and scope from one store to another, and verify each of them.
+    r"""Copy every memory of every user and scope from one store to another, and verify each of them.
 
     The source stays as it is. Interrupted? Run it again: what is equal already is not copied twice. Both stores take
     their options from the configuration, in [storers.NAME].
@@ -174,7 +174,7 @@ def migrate(state: State, source: str, target: str, dry_run: bool, replace_newer
 @shared_options("cwd", "user", "json")
 @pass_state
 def reindex(state: State) -> None:
-    """Build the index anew from the store, for every user, or for the one that --user names.
+    r"""Build the index anew from the store, for every user, or for the one that --user names.
 
     \b
     memory-core reindex
@@ -193,5 +193,3 @@ def reindex(state: State) -> None:
         print_json({"indexed": count, "users": len(users)})
     else:
         say(f"Indexed {count} memories of {len(users)} {'user' if len(users) == 1 else 'users'}.")
-
-

@@ -25,7 +25,7 @@ from memory_core.sessions.session import (
 
 log = logging.getLogger(__name__)
 
-MESSAGES, SNAPSHOT = ".messages.ndjson", ".snapshot.json"
+MESSAGES, SNAPSHOT, UNREAD = ".messages.ndjson", ".snapshot.json", ".unread-"
 
 
 class FileAgentSession(AgentSession):
@@ -42,6 +42,7 @@ class FileAgentSession(AgentSession):
 
     Raises:
         InvalidKeyError: The session id cannot be used.
+
     """
 
     def __init__(self, session_id: str, directory: Path | str, *, fsync: bool = True) -> None:
@@ -120,7 +121,8 @@ class FileAgentSession(AgentSession):
         with self._file.locked():
             self._file.delete()
             try:
-                self._snapshot.unlink(missing_ok=True)
+                for path in (self._snapshot, *self._unread()):
+                    path.unlink(missing_ok=True)
             except OSError as error:
                 raise StorageUnavailableError(
                     f"The snapshot {self._snapshot} cannot be deleted: {error.strerror or error}."
@@ -177,8 +179,12 @@ class FileAgentSession(AgentSession):
                 f"The snapshot {self._snapshot} cannot be read: {error.strerror or error}."
             ) from error
 
+    def _unread(self) -> list[Path]:
+        start = self._snapshot.name + UNREAD
+        return [path for path in self._snapshot.parent.iterdir() if path.name.startswith(start)]
+
     def _set_snapshot_aside(self) -> None:
-        aside = self._snapshot.with_name(f"{self._snapshot.name}.unread-{short_hash(self._snapshot.read_bytes())}")
+        aside = self._snapshot.with_name(self._snapshot.name + UNREAD + short_hash(self._snapshot.read_bytes()))
         os.replace(self._snapshot, aside)
         log.warning("The snapshot %s could not be read: moved to %s", self._snapshot, aside.name)
 

@@ -46,6 +46,7 @@ class LineFile:
 
         Raises:
             StorageUnavailableError: The lock cannot be had: no such folder can be made, or another process hangs.
+
         """
         with self._threads:
             try:
@@ -76,6 +77,7 @@ class LineFile:
 
         Raises:
             StorageUnavailableError: The file cannot be read.
+
         """
         try:
             with self.path.open("rb") as file:
@@ -107,6 +109,7 @@ class LineFile:
 
         Raises:
             StorageUnavailableError: They could not be written; the file is as it was.
+
         """
         if self.torn:
             self._repair()
@@ -132,6 +135,7 @@ class LineFile:
 
         Raises:
             StorageUnavailableError: It could not be written; the file is as it was.
+
         """
         aside = [*damaged, *([self.torn] if self.torn else [])]
         data = b"".join(line + b"\n" for line in lines)
@@ -145,13 +149,15 @@ class LineFile:
         self.torn, self._open_end = b"", False
 
     def delete(self) -> None:
-        """Delete the file durably; a missing one is no error.
+        """Delete the file, and what was set aside of it, durably; a missing one is no error.
 
         Raises:
             StorageUnavailableError: It could not be deleted.
+
         """
         try:
             self.path.unlink(missing_ok=True)
+            self.set_aside.unlink(missing_ok=True)
             if self._fsync:
                 sync_folder(self.path.parent)
         except OSError as error:

@@ -47,6 +47,7 @@ def load_sessions(
     Raises:
         ConfigError: A setting is unknown or wrong.
         UnknownBackendError, MissingExtraError: The store is not there.
+
     """
     return build_sessions(load_settings(cwd, config_file, overrides), registry or get_registry(), clock)
 
@@ -68,6 +69,7 @@ def build_transcript_search(
 
     Raises:
         ConfigError, UnknownBackendError, MissingExtraError: The searcher is not there or wrongly configured.
+
     """
     used = clock or SystemClock()
     scopes = (ScopePlace(FOLDER, transcripts.directory),)

@@ -28,6 +28,7 @@ class InMemoryAgentSession(AgentSession):
     Raises:
         InvalidKeyError: The session id cannot be used.
         BudgetError: `max_messages` is below 1.
+
     """
 
     def __init__(self, session_id: str, max_messages: int | None = None) -> None:

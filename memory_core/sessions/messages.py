@@ -154,7 +154,7 @@ def part_fields(part: Part) -> dict[str, Any]:
                 fields["mark"] = part.mark
         case OtherPart():
             return {"type": "other", "kind": part.kind, "data": part.data}
-    if part.extra:
+    if part.extra is not None:
         fields["extra"] = part.extra
     return fields
 
@@ -175,6 +175,7 @@ def message_to_json(message: Message) -> str:
 
     Raises:
         TypeError, ValueError: Its native data is not JSON.
+
     """
     fields = message_fields(message)
     line = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -231,6 +232,7 @@ def message_from_fields(fields: Any) -> Message:
 
     Raises:
         CorruptEntryError: A field is missing or wrong.
+
     """
     try:
         fields = _mapping(fields, "the message")
@@ -260,6 +262,7 @@ def message_from_json(line: str | bytes) -> Message:
 
     Raises:
         CorruptEntryError: The line is not JSON, or not a message.
+
     """
     try:
         fields = json.loads(line)

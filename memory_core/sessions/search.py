@@ -47,6 +47,7 @@ class TranscriptSearch:
         transcripts: The log files.
         searcher: Any searcher, for this alone: it must not hold memories as well.
         clock: Where the time comes from.
+
     """
 
     def __init__(self, transcripts: TranscriptLog, searcher: MemorySearcher, clock: Clock | None = None) -> None:
@@ -69,6 +70,7 @@ class TranscriptSearch:
             BudgetError: `top_k` is no whole number, below 0.
             StorageUnavailableError: A transcript could not be read.
             IndexUnavailableError: The index could not be read or written.
+
         """
         check_count(top_k, "top_k")
         self.sync(user_id)
@@ -81,6 +83,7 @@ class TranscriptSearch:
 
         Raises:
             StorageUnavailableError, IndexUnavailableError: As `search`.
+
         """
         total = 0
         with self._lock:
@@ -111,6 +114,7 @@ def transcript_changes(
 
     Raises:
         StorageUnavailableError: A transcript could not be read.
+
     """
     places = _parse(since)
     paths = {path.name: path for path in transcripts.paths()}

@@ -16,8 +16,12 @@ from memory_core.sessions.messages import Message, OtherPart, message_to_json
 from memory_core.sessions.pairs import safe_boundary
 
 SNAPSHOT_VERSION = 1
+DEFAULT_WINDOW = 8
+"""How many messages of its session a new prompt carries."""
 SYSTEM_PROMPT = "system-prompt"
 """The `OtherPart.kind` of a system prompt inside a user's message; sessions leave such parts out."""
+INSTRUCTIONS = "instructions"
+"""The native field in which a request repeats the agent's instructions; sessions leave it out."""
 
 Change = Callable[[list[Message]], Sequence[Message]]
 
@@ -56,6 +60,7 @@ class AgentSession(ABC):
 
         Raises:
             StorageUnavailableError: They could not be read.
+
         """
 
     @abstractmethod
@@ -68,6 +73,7 @@ class AgentSession(ABC):
         Raises:
             InvalidEntryError: A message is not JSON; nothing was added.
             StorageUnavailableError: They could not be written.
+
         """
 
     @abstractmethod
@@ -79,6 +85,7 @@ class AgentSession(ABC):
 
         Raises:
             InvalidEntryError, StorageUnavailableError: As `append`.
+
         """
 
     @abstractmethod
@@ -92,6 +99,7 @@ class AgentSession(ABC):
         Raises:
             InvalidEntryError: The snapshot is not JSON.
             StorageUnavailableError: It could not be written.
+
         """
 
     @abstractmethod
@@ -106,11 +114,12 @@ class AgentSession(ABC):
         """Release files and connections; closing twice is harmless."""
         return
 
-    def latest(self, window: int) -> list[Message]:
+    def latest(self, window: int = DEFAULT_WINDOW) -> list[Message]:
         """Return the last `window` messages, and the few before them that a tool pair across the border needs.
 
         Raises:
             BudgetError: `window` is not a whole number of at least 0.
+
         """
         check_count(window, "window")
         messages = self.messages()
@@ -122,6 +131,7 @@ class AgentSession(ABC):
         Raises:
             BudgetError: `count` is not a whole number of at least 0.
             StorageUnavailableError: They could not be removed.
+
         """
         check_count(count, "count")
         removed: list[Message] = []
@@ -162,6 +172,7 @@ class AgentSession(ABC):
 
         Raises:
             InvalidEntryError, StorageUnavailableError: As `change_state`.
+
         """
         self.change_state(lambda state: replace(state, snapshot=snapshot))
 
@@ -185,19 +196,25 @@ class AgentSession(ABC):
 
 
 def storable(messages: Iterable[Message]) -> list[Message]:
-    """Return what a session stores of `messages`: no system messages, no system prompts inside others."""
-    kept: list[Message] = []
-    for message in messages:
-        if message.role == "system":
-            continue
-        if any(isinstance(part, OtherPart) and part.kind == SYSTEM_PROMPT for part in message.parts):
-            parts = tuple(p for p in message.parts if not (isinstance(p, OtherPart) and p.kind == SYSTEM_PROMPT))
-            if not parts:
-                continue
-            kept.append(replace(message, parts=parts))
-        else:
-            kept.append(message)
-    return kept
+    """Return what a session stores of `messages`: nothing that belongs to the agent instead of the conversation.
+
+    System messages are left out, and of other messages the system prompts and instructions that a framework put there.
+    """
+    kept = (_without_prompts(message) for message in messages if message.role != "system")
+    return [message for message in kept if message is not None]
+
+
+def _without_prompts(message: Message) -> Message | None:
+    parts = tuple(part for part in message.parts if not (isinstance(part, OtherPart) and part.kind == SYSTEM_PROMPT))
+    if len(parts) != len(message.parts):
+        if not parts:
+            return None
+        message = replace(message, parts=parts)
+    native = message.native
+    if native is not None and INSTRUCTIONS in native.data:
+        data = {name: value for name, value in native.data.items() if name != INSTRUCTIONS}
+        message = replace(message, native=replace(native, data=data))
+    return message
 
 
 def unseen(messages: Iterable[Message], ids: Collection[str]) -> list[Message]:
@@ -214,6 +231,7 @@ def message_line(message: Message) -> str:
 
     Raises:
         InvalidEntryError: It is not JSON; the sentence names the message.
+
     """
     try:
         return message_to_json(message)
@@ -228,6 +246,7 @@ def state_to_json(state: SessionState) -> str:
 
     Raises:
         InvalidEntryError: The snapshot is not JSON.
+
     """
     fields = {
         "version": SNAPSHOT_VERSION,
@@ -246,6 +265,7 @@ def state_from_json(text: str | bytes) -> SessionState:
 
     Raises:
         CorruptEntryError: It is not JSON, not a state, or of another version; the sentence says which.
+
     """
     try:
         fields: Any = json.loads(text)

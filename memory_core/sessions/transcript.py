@@ -90,6 +90,7 @@ class TranscriptLog:
     Args:
         directory: Where the `*.log.jsonl` lie.
         fsync: False gives up durability against power loss for speed.
+
     """
 
     def __init__(self, directory: Path | str, *, fsync: bool = True) -> None:
@@ -115,6 +116,7 @@ class TranscriptLog:
             InvalidKeyError: One of the three names cannot be stored.
             InvalidEntryError: A message is not JSON; nothing was written.
             StorageUnavailableError: They could not be written; nothing was.
+
         """
         owner = {
             "session": clean_name(session_id, "session id"),
@@ -142,6 +144,7 @@ class TranscriptLog:
 
         Raises:
             StorageUnavailableError: The directory could not be read.
+
         """
         try:
             return sorted(path for path in self.directory.iterdir() if path.name.endswith(ENDING))
@@ -158,6 +161,7 @@ class TranscriptLog:
         Raises:
             BudgetError: `last_n` is not a whole number of at least 0.
             StorageUnavailableError: The transcript could not be read.
+
         """
         check_count(last_n, "last_n")
         name = clean_name(session_id, "session id")
@@ -183,6 +187,7 @@ class TranscriptLog:
         Raises:
             BudgetError: `older_than_days` is below 1.
             StorageUnavailableError: One could not be read or deleted.
+
         """
         check_count(older_than_days, "older_than_days", at_least=1)
         limit = (now or datetime.now(UTC)) - timedelta(days=older_than_days)
@@ -241,6 +246,7 @@ def read_transcript(path: Path) -> Iterator[Logged | CorruptEntryError]:
 
     Raises:
         StorageUnavailableError: It could not be read.
+
     """
     for line, _ in read_transcript_places(path):
         yield line
@@ -253,6 +259,7 @@ def read_transcript_places(path: Path, start: int = 0) -> Iterator[tuple[Logged 
 
     Raises:
         StorageUnavailableError: It could not be read.
+
     """
     try:
         with path.open("rb") as file:
@@ -261,6 +268,8 @@ def read_transcript_places(path: Path, start: int = 0) -> Iterator[tuple[Logged 
                 start += len(line)
                 if not line.endswith(b"\n"):
                     return
+                if not line.strip():
+                    continue
                 try:
                     yield logged_from_line(line), start
                 except CorruptEntryError as error:
@@ -291,6 +300,7 @@ def logged_from_line(line: bytes) -> Logged:
 
     Raises:
         CorruptEntryError: It is not one.
+
     """
     try:
         fields: Any = json.loads(line)

@@ -62,7 +62,7 @@ def import_mem0(
     return intake.report
 
 
-def _records(path: Path) -> list[Any]:
+def _records(path: Path) -> list[object]:
     try:
         data: Any = json.loads(path.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -77,16 +77,15 @@ def _records(path: Path) -> list[Any]:
         raise CorruptEntryError(
             f'The file {path} holds no mem0 memories: a list, or an object with a list "results", is expected.'
         )
-    records: list[Any] = data
-    return records
+    return cast("list[object]", data)
 
 
-def _named(records: list[Any]) -> Iterator[tuple[str, Any]]:
+def _named(records: list[object]) -> Iterator[tuple[str, object]]:
     for number, record in enumerate(records, start=1):
         yield f"record {number}", record
 
 
-def _entry(record: Any, scope: str, user_id: str | None, solution: MemorySolution, now: datetime) -> MemoryEntry:
+def _entry(record: object, scope: str, user_id: str | None, solution: MemorySolution, now: datetime) -> MemoryEntry:
     if not isinstance(record, dict):
         raise InvalidEntryError(f"It is a {type(record).__name__}, not a memory.")
     fields = cast("dict[str, Any]", record)

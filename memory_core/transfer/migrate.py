@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
+from typing import Any, cast
 
 from memory_core.clock import SystemClock
 from memory_core.contracts import Clock, MemoryStorer
@@ -100,11 +101,11 @@ def content_hash(entry: MemoryEntry) -> str:
     ).hexdigest()
 
 
-def _sorted(value: object) -> object:
+def _sorted(value: object) -> Any:
     """Return JSON data with its names in order: stores may keep them in another."""
     if isinstance(value, dict):
-        return {name: _sorted(item) for name, item in sorted(value.items())}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return [_sorted(item) for item in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]
+        return {name: _sorted(item) for name, item in sorted(cast("dict[str, object]", value).items())}
+    return [_sorted(item) for item in cast("list[object]", value)] if isinstance(value, list) else value
 
 
 def _newer(one: MemoryEntry, other: MemoryEntry) -> bool:

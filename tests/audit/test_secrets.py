@@ -19,9 +19,26 @@ GOOGLE = "AIza" + "Sy0123456789abcdefghijklmnopqrstuvw"[:35].ljust(35, "x")
 OPENAI = "sk-proj-" + "Ab1" * 12
 SLACK = "xoxb-" + "1234567890-abcdefGHIJ"
 JWT = "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
-PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\nMIIEow\nabc\n-----END RSA " + "PRIVATE KEY-----"
+PEM = (
+    "-----BEGIN RSA "
+    "PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A\n\nMIIEow\n-----END RSA "
+    "PRIVATE KEY-----"
+)
 CARD = "4111" + "111111111111"
-TOKENS = (STRIPE, GITHUB, AWS, GOOGLE, OPENAI, SLACK, JWT, PEM, CARD, "glpat-" + "a1b2c3d4e5f6g7h8i9j0", "hf_" + "aB3" * 11, "LTAI" + "5t8Zx9Qw3Er7Ty")
+TOKENS = (
+    STRIPE,
+    GITHUB,
+    AWS,
+    GOOGLE,
+    OPENAI,
+    SLACK,
+    JWT,
+    PEM,
+    CARD,
+    "glpat-" + "a1b2c3d4e5f6g7h8i9j0",
+    "hf_" + "aB3" * 11,
+    "LTAI" + "5t8Zx9Qw3Er7Ty",
+)
 
 
 @pytest.fixture(params=["with detect-secrets", "without"])
@@ -43,7 +60,19 @@ def found(text: str) -> list[str]:
 
 @pytest.mark.parametrize("token", TOKENS)
 @pytest.mark.parametrize(
-    "frame", ["{}", "the key is {} ok", "凭证为{}，请保存", "密钥：{}。", "ключ={};", "「{}」", "使用{}部署", "\n{}\n", "見て{}です", "키는 {} 입니다"]
+    "frame",
+    [
+        "{}",
+        "the key is {} ok",
+        "凭证为{}，请保存",
+        "密钥：{}。",
+        "ключ={};",
+        "「{}」",
+        "使用{}部署",
+        "\n{}\n",
+        "見て{}です",
+        "키는 {} 입니다",
+    ],
 )
 def test_tokens_are_found_beside_any_script(detectors: bool, token: str, frame: str) -> None:
     assert detectors_installed() is detectors
@@ -141,11 +170,27 @@ def test_a_token_is_found_in_any_text(before: str, after: str) -> None:
     if re.search(r"[A-Za-z0-9_-]\Z", before) or re.match(r"[A-Za-z0-9_-]", after):
         before, after = before + " ", " " + after
     text = f"{before}，{STRIPE}，{after}"
-    assert any(secret.start <= len(before) + 1 and secret.end >= len(before) + 1 + len(STRIPE) for secret in find_secrets(text))
+    assert any(
+        secret.start <= len(before) + 1 and secret.end >= len(before) + 1 + len(STRIPE) for secret in find_secrets(text)
+    )
 
 
 @pytest.mark.parametrize(
-    "part", ["a", "1 ", "://", "x://a", "password ", "密码：", "-----BEGIN PRIVATE KEY-----", "eyJ", "eyJaaaaaaaa.", "sk-", "sk-1", "aws key "]
+    "part",
+    [
+        "a",
+        "1 ",
+        "://",
+        "x://a",
+        "password ",
+        "密码：",
+        "-----BEGIN PRIVATE KEY-----",
+        "eyJ",
+        "eyJaaaaaaaa.",
+        "sk-",
+        "sk-1",
+        "aws key ",
+    ],
 )
 def test_a_token_behind_hostile_text_is_found(part: str) -> None:
     # Patterns of quadratic time would take minutes here.
@@ -158,7 +203,9 @@ def test_two_secrets_in_one_text() -> None:
     assert found(text) == ["hunter2", GITHUB, CARD]
 
 
-@pytest.mark.parametrize(("digits", "valid"), [("4111111111111111", True), ("79927398713", True), ("79927398710", False), ("0", True)])
+@pytest.mark.parametrize(
+    ("digits", "valid"), [("4111111111111111", True), ("79927398713", True), ("79927398710", False), ("0", True)]
+)
 def test_luhn(digits: str, valid: bool) -> None:
     assert luhn(digits) is valid
 

@@ -17,7 +17,7 @@ from tests.cli.conftest import Cli, one_sentence
 
 
 def program(*args: str, env: dict[str, str] | None = None, **options: Any) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
+    return subprocess.Popen[bytes](
         [sys.executable, "-m", "memory_core.cli", *args],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -103,7 +103,9 @@ def test_a_read_only_store_says_so(cli: Cli, workspace: Path) -> None:
     assert "Stored" not in result.out
 
 
-@pytest.mark.parametrize("text", ["storer = ", "storr = 'x'", "[ttl]\n11 = 5", "[storers.markdown]\nfsnc = true", "locale = 'fr'"])
+@pytest.mark.parametrize(
+    "text", ["storer = ", "storr = 'x'", "[ttl]\n11 = 5", "[storers.markdown]\nfsnc = true", "locale = 'fr'"]
+)
 def test_a_wrong_configuration_is_one_sentence(cli: Cli, workspace: Path, text: str) -> None:
     (workspace / "memory.toml").write_text(text)
     for args in (("list",), ("config", "show"), ("remember", "k", "t")):

@@ -42,7 +42,13 @@ def test_content_comes_back_to_the_byte(workspace: Path) -> None:
 def test_stored_text_cannot_steer_the_terminal(cli: Cli) -> None:
     evil = "before \x1b[2J\x9b31m \u202e after"
     cli("remember", "evil", evil)
-    for args in (("recall", "evil"), ("list",), ("search", "before"), ("search", "before", "--json"), ("list", "--json")):
+    for args in (
+        ("recall", "evil"),
+        ("list",),
+        ("search", "before"),
+        ("search", "before", "--json"),
+        ("list", "--json"),
+    ):
         out = cli(*args).out
         assert not {"\x1b", "\x9b", "\u202e"} & set(out)
         assert "before" in out
@@ -105,7 +111,9 @@ def test_list_says_when_it_was_cut(cli: Cli) -> None:
 def test_consolidate(cli: Cli) -> None:
     cli("remember", "a", "Uses Python")
     cli("remember", "b", "Uses Solon", "--scope", "user")
-    done = cli("consolidate", "stack", "Python with Solon", "--merge", "a", "--merge", "b", "--merge", "gone", "--json").json
+    done = cli(
+        "consolidate", "stack", "Python with Solon", "--merge", "a", "--merge", "b", "--merge", "gone", "--json"
+    ).json
     assert {id["key"] for id in done["removed"]} == {"a", "b"}
     assert done["missing"] == ["gone"]
     assert [entry["key"] for entry in cli("list", "--json").json] == ["stack"]

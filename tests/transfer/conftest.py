@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from memory_searcher_fulltext.searcher import FulltextSearcher
-from memory_storer_markdown.storer import MarkdownStorer
 
 from memory_core.hooks import Hooks
 from memory_core.solution import StandardSolution
 from memory_core.testing import FakeClock
+from memory_searcher_fulltext.searcher import FulltextSearcher
+from memory_storer_markdown.storer import MarkdownStorer
 
 OpenSolution = Callable[..., StandardSolution]
 

@@ -59,7 +59,7 @@ def test_a_round_trip_loses_nothing(open_solution: OpenSolution, clock: FakeCloc
     assert (again.stored, again.unchanged) == (0, report.stored)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_legal_entry_survives(open_solution: OpenSolution, clock: FakeClock, data: st.DataObject) -> None:
     target = open_solution("target")
@@ -102,11 +102,13 @@ def test_bad_lines_are_named_and_the_others_go_on(solution: StandardSolution, cl
 
 @pytest.mark.parametrize(
     ("rule", "older", "same", "newer"),
-    [("newer", "present", "present", "new"), ("replace", "old", "same", "new"), ("skip", "present", "present", "present")],
+    [
+        ("newer", "present", "present", "new"),
+        ("replace", "old", "same", "new"),
+        ("skip", "present", "present", "present"),
+    ],
 )
-def test_conflicts(
-    solution: StandardSolution, clock: FakeClock, rule: str, older: str, same: str, newer: str
-) -> None:
+def test_conflicts(solution: StandardSolution, clock: FakeClock, rule: str, older: str, same: str, newer: str) -> None:
     day = timedelta(days=1)
     for name, moment, wanted in (("old", -day, older), ("same", timedelta(), same), ("new", day, newer)):
         solution.storer.put(make_entry("k", "present", at=clock.now()))

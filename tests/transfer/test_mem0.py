@@ -103,7 +103,13 @@ def test_bad_records_are_named_and_the_others_go_on(
 
 @pytest.mark.parametrize(
     ("data", "says"),
-    [(b"nope", "not JSON"), (b"\xff", "UTF-8"), (b'{"memories": []}', "results"), (b"3", "results"), (b"[" * 100_000, "JSON")],
+    [
+        (b"nope", "not JSON"),
+        (b"\xff", "UTF-8"),
+        (b'{"memories": []}', "results"),
+        (b"3", "results"),
+        (b"[" * 100_000, "JSON"),
+    ],
 )
 def test_a_file_that_is_none(tmp_path: Path, solution: StandardSolution, data: bytes, says: str) -> None:
     path = tmp_path / "mem0.json"

@@ -71,7 +71,19 @@ def test_the_user_ends_at_the_first_separator(
     assert solution.storer.get(MemoryId("workspace", user, key)) is not None
 
 
-@pytest.mark.parametrize(("ttl", "lives"), [("0", True), ("-1", True), ("-7", True), ("", True), ("null", True), ("604800", True), ("60", False), ("1e30", True)])
+@pytest.mark.parametrize(
+    ("ttl", "lives"),
+    [
+        ("0", True),
+        ("-1", True),
+        ("-7", True),
+        ("", True),
+        ("null", True),
+        ("604800", True),
+        ("60", False),
+        ("1e30", True),
+    ],
+)
 def test_ttl(root: Path, solution: StandardSolution, clock: FakeClock, ttl: str, lives: bool) -> None:
     write(root, "x.md", f"name: shared__k\nttl: {ttl}\nstored_at: {STORED_MS - 3_600_000}")
     report = import_solon(solution, root, clock=clock)

@@ -1,10 +1,11 @@
-"""The searcher `overlap`: how much of the query's words does a memory hold?"""
+"""The searcher `overlap`: how many of the query's words a memory holds."""
 
 from typing import Any
 
+from pydantic import Field
+
 from memory_core.options import Options
 from memory_core.plugins import hookimpl
-from pydantic import Field
 
 NAME = "overlap"
 

@@ -16,6 +16,7 @@ from typing import Any
 from uuid import uuid4
 
 from filelock import FileLock
+
 from memory_core.contracts import Clock, Problem
 from memory_core.errors import CorruptEntryError, StorageUnavailableError
 from memory_core.feed import Change, LogState
@@ -53,7 +54,9 @@ class ScopeFile:
 
     def append(self, entries: Sequence[MemoryEntry], removals: Sequence[MemoryId] = ()) -> None:
         """Write changes to the end of the file; durable on return."""
-        records = [{"put": to_fields(entry)} for entry in entries] + [{"remove": [id.user_id, id.key]} for id in removals]
+        records = [{"put": to_fields(entry)} for entry in entries] + [
+            {"remove": [id.user_id, id.key]} for id in removals
+        ]
         with self._lock:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)

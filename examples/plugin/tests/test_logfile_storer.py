@@ -4,9 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from memory_storer_logfile.storer import LogfileStorer
+
 from memory_core.contracts import Clock
 from memory_core.testing import FakeClock, StorerContract, make_entry
-from memory_storer_logfile.storer import LogfileStorer
 
 OpenStorer = Callable[[Clock], LogfileStorer]
 

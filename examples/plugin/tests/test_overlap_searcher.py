@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from memory_core.testing import SearcherContract
 from memory_searcher_overlap.searcher import OverlapSearcher
+
+from memory_core.testing import SearcherContract
 
 
 class TestOverlapSearcher(SearcherContract):

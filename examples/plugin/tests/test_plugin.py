@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from memory_core import load_provider
 from memory_core.plugins import get_registry
 

@@ -53,6 +53,7 @@ def from_langchain(messages: "Sequence[BaseMessage]") -> list[Message]:
 
     Raises:
         InvalidEntryError: A message is of a kind that holds no conversation (`RemoveMessage`).
+
     """
     from langchain_core.messages import message_chunk_to_message
 

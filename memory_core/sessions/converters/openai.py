@@ -37,6 +37,7 @@ def from_openai(messages: Iterable[Mapping[str, Any]]) -> list[Message]:
 
     Raises:
         InvalidEntryError: A dictionary is not a chat message.
+
     """
     names = Names()
     try:

@@ -48,6 +48,7 @@ def from_pydantic_ai(messages: "Sequence[ModelMessage]") -> list[Message]:
 
     Raises:
         InvalidEntryError: A message has content that cannot be written as JSON.
+
     """
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
@@ -63,6 +64,7 @@ def to_pydantic_ai(messages: Iterable[Message]) -> "list[ModelMessage]":
 
     Raises:
         InvalidEntryError: Kept native data is not what pydantic-ai accepts.
+
     """
     from pydantic_ai.messages import ModelMessagesTypeAdapter
 
