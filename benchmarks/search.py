@@ -1,8 +1,8 @@
 """The promises of the vector searchers as ratios in one run: `python benchmarks/search.py [--json FILE] [--quick]`.
 
-Each row measures a searcher beside the bare operation on the same data in the same process, turn by turn, so that a slow
-or busy machine slows both. Vectors are random directions around random centres, 384 numbers each, as a small model
-gives them; embedding is not measured. Exit code 1 when a promise does not hold.
+Each row measures a searcher beside the bare operation on the same data in the same process, turn by turn, so that a
+slow or busy machine slows both. Vectors are random directions around random centres, 384 numbers each, as a small
+model gives them; embedding is not measured. Exit code 1 when a promise does not hold.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from memory_core.vectors import TextEmbedder, Vectors, unit_rows
 from memory_searcher_lancedb import rows as layout
 from memory_searcher_lancedb.searcher import LanceDBSearcher
 from memory_searcher_lancedb.store import LanceTable
+
+lancedb: Any = import_module("lancedb")  # its types are incomplete
 
 DIM = 384
 TOP_K = 10
@@ -55,7 +58,9 @@ class Numbered(TextEmbedder):
     def __init__(self, count: int) -> None:
         source = np.random.default_rng(11)
         centres = source.normal(size=(CENTRES, DIM))
-        self.vectors: Vectors = unit_rows(centres[source.integers(CENTRES, size=count)] + source.normal(size=(count, DIM)))
+        self.vectors: Vectors = unit_rows(
+            centres[source.integers(CENTRES, size=count)] + source.normal(size=(count, DIM))
+        )
         self.shift: Vectors = unit_rows(source.normal(size=(1_000, DIM)))
 
     @property
@@ -109,8 +114,6 @@ def side_by_side(runs: int, *measured: Callable[[int], object]) -> list[float]:
 
 def bare_table(folder: Path, model: Numbered, numbers: Sequence[int]) -> Any:
     """Return a LanceDB table of the same rows, written at once: what one would make by hand."""
-    import lancedb
-
     table = lancedb.connect(str(folder)).create_table("bare", schema=layout.schema(model.model_id, DIM))
     vectors = model.vectors
     rows = [layout.Row(entry(number), vectors[number]) for number in numbers]
@@ -145,7 +148,9 @@ def after_single_upserts(folder: Path, scale: float) -> Iterator[Row]:
     fill(compacted, range(count))
     compacted.flush()
     compacted._table.compact()
-    mine, fresh = side_by_side(40, lambda n: index.search(query(n % count)), lambda n: compacted.search(query(n % count)))
+    mine, fresh = side_by_side(
+        40, lambda n: index.search(query(n % count)), lambda n: compacted.search(query(n % count))
+    )
     index.flush()
     files = files_of(folder / "single" / "table")
     yield Row(
@@ -168,7 +173,11 @@ def beside_a_bare_query(folder: Path, scale: float) -> Iterator[Row]:
     bare = bare_search(bare_table(folder / "bare", model, range(count)), model)
     mine, own = side_by_side(40, lambda n: index.search(query(n % count)), lambda n: bare(n % count))
     yield Row(
-        f"lancedb: search at {count} × {DIM} / bare flat query", mine / own, "×", 1.5, f"{mine:.1f} ms against {own:.1f} ms"
+        f"lancedb: search at {count} × {DIM} / bare flat query",
+        mine / own,
+        "×",
+        1.5,
+        f"{mine:.1f} ms against {own:.1f} ms",
     )
     index.close()
 
@@ -202,8 +211,6 @@ def above_the_threshold(folder: Path, scale: float) -> Iterator[Row]:
 
 def naive_for_comparison(folder: Path, scale: float) -> Iterator[Row]:
     """LanceDB's own upsert, one entry a commit: why changes are collected. No promise, so no bound."""
-    import lancedb
-
     count = int(300 * scale)
     model = Numbered(count)
     table = lancedb.connect(str(folder), read_consistency_interval=timedelta(0)).create_table(
@@ -214,7 +221,13 @@ def naive_for_comparison(folder: Path, scale: float) -> Iterator[Row]:
         rows = layout.to_arrow([layout.Row(entry(number), model.vectors[number])], [], table.schema)
         table.merge_insert("uid").when_matched_update_all().when_not_matched_insert_all().execute(rows)
     each_ms = (time.perf_counter() - began) / count * 1e3
-    yield Row(f"(naive: files after {count} single upserts)", files_of(folder), "files", float("inf"), f"{each_ms:.1f} ms each")
+    yield Row(
+        f"(naive: files after {count} single upserts)",
+        files_of(folder),
+        "files",
+        float("inf"),
+        f"{each_ms:.1f} ms each",
+    )
 
 
 MEASUREMENTS: tuple[Callable[[Path, float], Iterator[Row]], ...] = (
@@ -239,9 +252,14 @@ def main() -> int:
             for row in measure(Path(folder), 0.1 if options.quick else 1.0):
                 rows.append(row)
                 bound = f"{'≥' if row.at_least else '≤'} {row.bound:g}"
-                print(f"{'ok  ' if row.holds else 'FAIL'} {row.name}: {row.value:.3g} {row.unit} ({bound}) {row.detail}", flush=True)
+                print(
+                    f"{'ok  ' if row.holds else 'FAIL'} {row.name}: {row.value:.3g} {row.unit} ({bound}) {row.detail}",
+                    flush=True,
+                )
     if options.json:
-        options.json.write_text(json.dumps([asdict(row) | {"holds": row.holds} for row in rows], indent=1, ensure_ascii=False))
+        options.json.write_text(
+            json.dumps([asdict(row) | {"holds": row.holds} for row in rows], indent=1, ensure_ascii=False)
+        )
     return 0 if all(row.holds for row in rows) else 1
 
 
