@@ -7,7 +7,7 @@ the Protocols. All of it is synchronous and safe to call from several threads. T
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 FEED_PAGE = 1_000
 """How many changes a store hands over at a time."""
+
+ChangeFeed = Callable[[str | None, str], ChangeBatch]
+"""A store's `changes(since, user_id)`."""
 
 
 @runtime_checkable
@@ -85,10 +88,11 @@ class ScopePlace:
 class BackendContext:
     """What a backend's factory is told beside its own options.
 
-    `scopes` go from low to high priority. `index_dir` is a private directory for derived files: it may be deleted at
-    any time, and need not exist yet. `cache_dir` is the like, shared by all of the user's indexes; None means
-    `index_dir`. `stemmer` is for `memory_core.text.tokens`. `build_searcher` and `build_embedder` let a backend use
-    others by name, with the options that the configuration has for them.
+    `scopes` go from low to high priority. `workspace` is the directory for which the settings were read: relative
+    paths in options start there. `index_dir` is a private directory for derived files: it may be deleted at any time,
+    and need not exist yet. `cache_dir` is the like, shared by all of the user's indexes; None means `index_dir`.
+    `stemmer` is for `memory_core.text.tokens`. `build_searcher` and `build_embedder` let a backend use others by name,
+    with the options that the configuration has for them.
     """
 
     scopes: tuple[ScopePlace, ...]
@@ -97,6 +101,7 @@ class BackendContext:
     stemmer: str | None
     build_searcher: "SearcherBuilder"
     build_embedder: "EmbedderBuilder"
+    workspace: Path = Path()
     cache_dir: Path | None = None
 
 
@@ -259,6 +264,25 @@ class MemorySearcher(ABC):
             for entry in batch.upserts:
                 self.update_index(entry)
             self._cursors[user_id] = batch.cursor
+
+    def follow(self, changes: ChangeFeed, user_id: str) -> int:
+        """Bring this index up to the store for that user; return how many changes were taken over.
+
+        Never called twice at once for one user. A searcher made of others may bring up each by its own cursor.
+
+        Raises:
+            StorageUnavailableError: The store could not be read.
+            IndexUnavailableError: The index could not be written; it stands where it stood.
+        """
+        total = 0
+        while True:
+            since = self.cursor(user_id)
+            batch = changes(since, user_id)
+            if batch or batch.cursor != since:
+                self.apply(batch, user_id)
+                total += len(batch.upserts) + len(batch.removals)
+            if not batch.more:
+                return total
 
     def cursor(self, user_id: str) -> str | None:
         """Return how far this index has followed the store for that user; None when it has nothing."""
