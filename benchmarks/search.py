@@ -1,4 +1,4 @@
-"""The promises of the vector searchers as ratios in one run: `python benchmarks/search.py [--json FILE] [--quick]`.
+"""The promises of the searchers as ratios in one run: `python benchmarks/search.py [--json FILE] [--quick]`.
 
 Each row measures a searcher beside the bare operation on the same data in the same process, turn by turn, so that a
 slow or busy machine slows both. Vectors are random directions around random centres, 384 numbers each, as a small
@@ -7,6 +7,7 @@ model gives them; embedding is not measured. Exit code 1 when a promise does not
 
 import argparse
 import json
+import random
 import statistics
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from memory_core.contracts import MemorySearcher
 from memory_core.model import ChangeBatch, MemoryEntry, SearchQuery
 from memory_core.testing import make_entry
 from memory_core.testing.clock import START
@@ -230,10 +232,80 @@ def naive_for_comparison(folder: Path, scale: float) -> Iterator[Row]:
     )
 
 
+SUBJECTS = ["user", "team", "project", "server", "client", "manager", "designer", "customer", "neighbour", "sister"]
+COMMON = "the a of in on with for and to every week morning evening home office near new old big small".split()
+
+
+def worded(number: int) -> MemoryEntry:
+    """Return an entry of some 20 words: a long tail of rare ones, and one that only it has."""
+    source = random.Random(number)
+    words = [source.choice(SUBJECTS), *source.choices(COMMON, k=12), *(f"rare{source.randrange(20_000)}" for _ in range(4))]
+    return make_entry(f"memory-{number}", " ".join([*words, f"unique{number}"]), importance=number % 10 + 1)
+
+
+def question(number: int, user: str = USER) -> SearchQuery:
+    source = random.Random(number)
+    words = [source.choice(SUBJECTS), *source.choices(COMMON, k=3), f"rare{source.randrange(20_000)}", f"unique{number}"]
+    return SearchQuery(user, " ".join(words), TOP_K, START)
+
+
+def whoosh_upsert_to_visible(folder: Path, scale: float) -> Iterator[Row]:
+    """From handing over one entry to finding it, beside a bare commit of the same text into a bare Whoosh index."""
+    from memory_searcher_whoosh.searcher import WhooshSearcher
+
+    count = int(10_000 * scale)
+    index = WhooshSearcher(folder / "whoosh")
+    for start in range(0, count, 1_000):
+        upserts = [worded(number) for number in range(start, min(count, start + 1_000))]
+        index.apply(ChangeBatch(upserts, [], str(start), complete=start == 0), USER)
+
+    def upsert(number: int) -> None:
+        new = count + number
+        index.apply(ChangeBatch([worded(new)], [], str(new)), USER)
+        found = index.search(SearchQuery(USER, f"unique{new}", 1, START))
+        assert [hit.entry.id.key for hit in found] == [f"memory-{new}"]
+
+    (mine,) = side_by_side(60, upsert)
+    yield Row(f"whoosh: upsert to visible, p50 at {count}", mine, "ms", 40)
+    index.close()
+
+
+def hybrid_beside_its_arms(folder: Path, scale: float) -> Iterator[Row]:
+    """Every arm alone, and the hybrid over the same arms: fusion, true scores of all candidates, explanations."""
+    from memory_embedder_static.embedder import open_wordllama
+    from memory_searcher_fulltext.searcher import FulltextSearcher
+    from memory_searcher_hybrid.searcher import HybridSearcher
+    from memory_searcher_numpy.searcher import NumpySearcher
+    from memory_searcher_whoosh.searcher import WhooshSearcher
+
+    count = int(10_000 * scale)
+    model = open_wordllama()
+    texts = [worded(number) for number in range(count)]
+    pairs: list[dict[str, Callable[[str], MemorySearcher]]] = [
+        {"fulltext": lambda _: FulltextSearcher(), "numpy": lambda _: NumpySearcher(model)},
+        {"whoosh": lambda name: WhooshSearcher(folder / name / "whoosh"), "lancedb": lambda name: LanceDBSearcher(
+            LanceTable(str(folder / name / "table"), folder / name / "write.lock"), model)},
+    ]  # fmt: skip
+    for makers in pairs:
+        alone = {name: make("alone") for name, make in makers.items()}
+        hybrid = HybridSearcher({name: make("hybrid") for name, make in makers.items()})
+        for index in (*alone.values(), hybrid):
+            for start in range(0, count, 1_000):
+                index.apply(ChangeBatch(texts[start : start + 1_000], [], str(start), complete=start == 0), USER)
+        runs = [lambda n, arm=arm: arm.search(question(n % count)) for arm in alone.values()]
+        *arms, whole = side_by_side(40, *runs, lambda n, hybrid=hybrid: hybrid.search(question(n % count)))
+        detail = ", ".join(f"{name} {taken:.1f} ms" for name, taken in zip((*alone, "hybrid"), (*arms, whole), strict=True))
+        yield Row(f"hybrid of {' and '.join(alone)} at {count} / its slowest arm", whole / max(arms), "×", 1.3, detail)
+        for index in (*alone.values(), hybrid):
+            index.close()
+
+
 MEASUREMENTS: tuple[Callable[[Path, float], Iterator[Row]], ...] = (
     after_single_upserts,
     beside_a_bare_query,
     naive_for_comparison,
+    whoosh_upsert_to_visible,
+    hybrid_beside_its_arms,
     above_the_threshold,
 )
 
