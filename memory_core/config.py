@@ -34,7 +34,7 @@ ENV_PREFIX = "MEMORY_CORE_"
 Origin = Literal["defaults", "user file", "project file"]
 Tables = dict[str, dict[str, Any]]
 
-_TABLES: Mapping[str, Kind] = {
+TABLES: Mapping[str, Kind] = {
     "storers": "storer",
     "searchers": "searcher",
     "providers": "provider",
@@ -43,6 +43,8 @@ _TABLES: Mapping[str, Kind] = {
     "filters": "filter",
 }
 _USER_ONLY_SETTINGS = ("home",)
+_USER_ONLY_IN_LEDGER = ("model", "base_url")
+"""A project's file may not say where conversations are sent."""
 
 
 class TalentSettings(Options):
@@ -70,6 +72,25 @@ class TalentSettings(Options):
         return value
 
 
+class LedgerSettings(Options):
+    """The `[ledger]` table: the model for flush and consolidation, and the knobs of `memory_core.ledger.MemoryConfig`.
+
+    `model` is `"provider:model"`, or with `base_url` the name of a model at that OpenAI-compatible endpoint. Durations
+    are seconds. The ledger itself checks the values when it is opened.
+    """
+
+    model: str | None = None
+    base_url: str | None = None
+    timezone: str | None = None
+    flush_trigger: Literal["always", "never"] | float = "always"
+    flush_prompt: str | None = None
+    consolidation_prompt: str | None = None
+    consolidation_max_tokens: int = 4_000
+    consolidation_min_gap: float = 1_800
+    daily_file_retention_days: int = 90
+    session_retention_days: int = 180
+
+
 class Settings(BaseSettings):
     """All settings. Backend options stay raw here; the backend's own model checks them when it is built.
 
@@ -90,6 +111,7 @@ class Settings(BaseSettings):
     home: Path | None = None
     ttl: dict[int, int] = dict(DEFAULT_TTL)
     talent: TalentSettings = TalentSettings()
+    ledger: LedgerSettings = LedgerSettings()
     storers: Tables = {}
     searchers: Tables = {}
     providers: Tables = {}
@@ -138,13 +160,18 @@ class Settings(BaseSettings):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings and where they came from. `project` is what the project's file set, to be checked by each backend."""
+    """Settings and where they came from.
+
+    `project` is what the project's file set, to be checked by each backend. `layers` are the sources as they were
+    read, each with its name, the strongest first.
+    """
 
     settings: Settings
     workspace: Path
     path: Path | None = None
     origin: Origin = "defaults"
     project: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    layers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
     def options(self, registry: PluginRegistry, kind: Kind, name: str) -> BaseModel:
         """Return the checked options of one backend.
@@ -171,7 +198,7 @@ class Loaded:
         Raises:
             UnknownBackendError, ConfigError: As `options`.
         """
-        for table, kind in _TABLES.items():
+        for table, kind in TABLES.items():
             for name in getattr(self.settings, table):
                 self.options(registry, kind, name)
 
@@ -197,13 +224,18 @@ def load_settings(
     for name in _USER_ONLY_SETTINGS:
         if name in project:
             raise ConfigError(f"The project's file {path} may not set `{name}`: {Options.project_hint}.")
+    table = project.get("ledger")
+    for name in _USER_ONLY_IN_LEDGER:
+        if isinstance(table, dict) and name in table:
+            raise ConfigError(f"The project's file {path} may not set `{name}` of [ledger]: {Options.project_hint}.")
     environment = _environment()
     merged = _merge(_merge(from_file, environment), dict(overrides or {}))
     try:
         settings = Settings(**merged)
     except ValidationError as error:
         raise ConfigError(_explain(error, Settings, where)) from error
-    return Loaded(settings, workspace, path, origin, project)
+    layers = (("argument", dict(overrides or {})), ("environment", environment), (where, from_file))
+    return Loaded(settings, workspace, path, origin, project, layers)
 
 
 def _real(path: Path | str, what: str) -> Path:

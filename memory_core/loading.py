@@ -62,6 +62,14 @@ class ProviderContext:
             hooks=Hooks(self.registry, filters),
         )
 
+    def searcher(self, scopes: Sequence[ScopePlace], name: str | None = None) -> MemorySearcher:
+        """Build one searcher alone, by default the configured one: for other things than memories, for measuring.
+
+        Raises:
+            PluginError, ConfigError: As `solution`.
+        """
+        return _Builder(self, tuple(scopes)).searcher(name or self.loaded.settings.searcher)
+
 
 class _Builder:
     """Builds the backends of one solution; a searcher may ask it for its arms and embedder."""
@@ -87,6 +95,7 @@ class _Builder:
                 build_searcher=self.searcher,
                 build_embedder=self.embedder,
                 workspace=self._context.loaded.workspace,
+                cache_dir=self._context.home / "cache",
             ),
         )
 

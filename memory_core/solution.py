@@ -296,16 +296,8 @@ class StandardSolution(MemorySolution):
     # --- following -------------------------------------------------------------------------------------------------
 
     def sync(self, user_id: str = SHARED_USER_ID) -> int:  # noqa: D102 - the contract says it
-        total = 0
         with self._lock(user_id):
-            while True:
-                since = self.searcher.cursor(user_id)
-                batch = self.storer.changes(since, user_id)
-                if batch or batch.cursor != since:
-                    self.searcher.apply(batch, user_id)
-                    total += len(batch.upserts) + len(batch.removals)
-                if not batch.more:
-                    return total
+            return self.searcher.follow(self.storer.changes, user_id)
 
     def _lock(self, user_id: str) -> RLock:
         return self._locks[hash(user_id) % _LOCK_STRIPES]

@@ -26,6 +26,7 @@ NASTY_CONTENTS: tuple[str, ...] = (
 
 RELAXED = (
     HealthCheck.function_scoped_fixture,
+    HealthCheck.differing_executors,  # a suite is inherited by several test classes: on purpose
     HealthCheck.too_slow,
     HealthCheck.data_too_large,
     HealthCheck.filter_too_much,

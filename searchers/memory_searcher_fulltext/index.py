@@ -4,7 +4,7 @@ import json
 import math
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -82,13 +82,14 @@ class UserIndex:
             self._db.deserialize(blob)
             self._db.execute("SELECT count(*) FROM fts WHERE fts MATCH '\"a\"'").fetchone()
         row = self._db.execute("SELECT count(*), coalesce(sum(length), 0) FROM docs").fetchone()
-        self.count, self._length = int(row[0]), int(row[1])
+        self.count: int = row[0]
+        self._length: int = row[1]
         row = self._db.execute("SELECT value FROM meta WHERE name = 'cursor'").fetchone()
         self.cursor: str | None = row[0] if row else None
         self.unsaved = 0
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self) -> Generator[None]:
         with self._lock:
             self._db.execute("BEGIN")
             before = self.count, self._length

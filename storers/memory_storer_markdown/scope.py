@@ -44,12 +44,15 @@ class ScopeDirectory:
         self._cleaned = False
 
     @contextmanager
-    def _reading(self, user_id: str | None) -> Generator[Manifest | None]:
-        """Give the manifest in step with the files, or None where there is no directory yet."""
+    def _reading(self, user_id: str | None, *, sweep: bool = True) -> Generator[Manifest | None]:
+        """Give the manifest in step with the files, or None where there is no directory yet.
+
+        `sweep=False` takes it as it is: for the later pages of one reading.
+        """
         with self._lock, self._driver_errors():
             try:
                 manifest = self._open()
-                if manifest is not None:
+                if manifest is not None and sweep:
                     self._sweeper.refresh(manifest, user_id)
             except StorageUnavailableError:
                 raise
@@ -102,7 +105,7 @@ class ScopeDirectory:
         """Yield the live entries, page by page, without holding a lock in between."""
         after = ("", "")
         while True:
-            with self._reading(user_id) as manifest:
+            with self._reading(user_id, sweep=not after[0]) as manifest:
                 if manifest is None:
                     return
                 rows = manifest.db.execute(
