@@ -160,7 +160,8 @@ def _together(
             yield Finding(
                 "near-duplicates",
                 tuple(entry.id for entry in near.entries),
-                f"{_keys(near.entries)} of user {near.entries[0].id.user_id!r} are alike by {near.similarity:.0%} or more.",
+                f"{_keys(near.entries)} of user {near.entries[0].id.user_id!r} "
+                f"are alike by {near.similarity:.0%} or more.",
                 f"Merge them: memory-core consolidate NEW_KEY INSIGHT {merged}",
                 {"similarity": round(near.similarity, 4)},
             )

@@ -116,7 +116,10 @@ def test_the_join_finds_what_comparing_all_finds(threshold: float) -> None:
 
 
 def test_many_that_are_alike_are_one_finding(solution: StandardSolution, clock: FakeClock) -> None:
-    entries = [make_entry(f"k{n:03}", f"memory number n{n} about the same words of a template, over and over") for n in range(60)]
+    entries = [
+        make_entry(f"k{n:03}", f"memory number n{n} about the same words of a template, over and over")
+        for n in range(60)
+    ]
     report = audit(solution, clock, *entries)
     (finding,) = report.by_check()["near-duplicates"]
     assert len(finding.ids) == 60
