@@ -22,6 +22,7 @@ COMMANDS = {
     "import": "memory_core.cli.transfer:import_memories",
     "migrate": "memory_core.cli.transfer:migrate",
     "reindex": "memory_core.cli.transfer:reindex",
+    "embed": "memory_core.cli.embed:embed",
     "ledger": "memory_core.cli.ledger:ledger",
     "doctor": "memory_core.cli.doctor:doctor",
     "plugins": "memory_core.cli.plugins:plugins",
