@@ -166,5 +166,6 @@ class UserMatrix:
                     (importance == self._importance[last]) & (updated >= self._updated[last])
                 )
                 order = order[before]
-            entries = [self._entries[row] for row in order.tolist()]
+            places: list[int] = order.tolist()
+            entries = [self._entries[row] for row in places]
         return sorted(entries, key=listing_order)[:limit]
