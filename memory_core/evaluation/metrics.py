@@ -26,7 +26,7 @@ def measure(
 
     """
     try:
-        import ir_measures  # type: ignore[import-untyped]  # the package has no type marks
+        import ir_measures
     except ModuleNotFoundError as error:
         raise MissingExtraError("Measuring needs ir-measures: pip install 'memory-talent[bench]'.") from error
     if not rankings:

@@ -9,6 +9,7 @@ from secrets import token_hex
 from typing import Any
 
 from whoosh import columns, fields, index, writing
+from whoosh.codec import whoosh3
 from whoosh.codec.whoosh3 import W3Codec, W3Segment
 from whoosh.filedb.filestore import FileStorage
 from whoosh.reading import SegmentReader, TermNotFound
@@ -18,6 +19,8 @@ Writer = Any
 Segment = Any
 
 _writing: Any = writing
+_columns: Any = columns
+_codec: Any = whoosh3
 Index: Any = index.FileIndex
 Toc: Any = index.TOC
 open_segment: Any = SegmentReader
@@ -39,7 +42,7 @@ def schema() -> Any:
     return fields.Schema(
         id=fields.ID(unique=True),
         terms=fields.KEYWORD(scorable=False),
-        facts=fields.COLUMN(columns.VarBytesColumn()),
+        facts=fields.COLUMN(_columns.VarBytesColumn()),
         entry=fields.STORED(),
         state=fields.STORED(),
     )
@@ -49,7 +52,8 @@ class Storage(FileStorage):
     """Whoosh's storage, but what it leaves open when a file turns out to be damaged can be closed."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(str(directory))
+        base: Any = super()
+        base.__init__(str(directory))
         self._files: list[Any] = []
 
     def open_file(self, name: str, **options: Any) -> Any:
@@ -76,11 +80,17 @@ class Codec(W3Codec):
     def new_segment(self, storage: Any, indexname: str) -> W3Segment:
         """Return a segment under a name that nobody else gives."""
         del storage
-        return W3Segment(W3Codec(), indexname, segid=token_hex(8))
+        segment: W3Segment = _codec.W3Segment(_codec.W3Codec(), indexname, segid=token_hex(8))
+        return segment
+
+
+def new_codec() -> Any:
+    """Return the codec that writers are given."""
+    codec: Any = Codec
+    return codec()
 
 
 __all__ = [
-    "Codec",
     "EmptyIndexError",
     "Index",
     "IndexError",
@@ -93,6 +103,7 @@ __all__ = [
     "Writer",
     "forget_all",
     "merge_small",
+    "new_codec",
     "open_segment",
     "open_writer",
     "schema",

@@ -226,7 +226,7 @@ class IndexFiles:
                     driver.Index(storage, schema=self._schema),
                     timeout=self._timeout_s,
                     delay=_POLL_S,
-                    codec=driver.Codec(),
+                    codec=driver.new_codec(),
                     compound=False,
                 )
             except (driver.LockError, PermissionError):
