@@ -88,10 +88,11 @@ class ScopePlace:
 class BackendContext:
     """What a backend's factory is told beside its own options.
 
-    `scopes` go from low to high priority. `index_dir` is a private directory for derived files: it may be deleted at
-    any time, and need not exist yet. `cache_dir` is the like, shared by all of the user's indexes; None means
-    `index_dir`. `stemmer` is for `memory_core.text.tokens`. `build_searcher` and `build_embedder` let a backend use
-    others by name, with the options that the configuration has for them.
+    `scopes` go from low to high priority. `workspace` is the directory for which the settings were read: relative
+    paths in options start there. `index_dir` is a private directory for derived files: it may be deleted at any time,
+    and need not exist yet. `cache_dir` is the like, shared by all of the user's indexes; None means `index_dir`.
+    `stemmer` is for `memory_core.text.tokens`. `build_searcher` and `build_embedder` let a backend use others by name,
+    with the options that the configuration has for them.
     """
 
     scopes: tuple[ScopePlace, ...]
@@ -100,6 +101,7 @@ class BackendContext:
     stemmer: str | None
     build_searcher: "SearcherBuilder"
     build_embedder: "EmbedderBuilder"
+    workspace: Path = Path()
     cache_dir: Path | None = None
 
 
@@ -316,6 +318,10 @@ class MemorySearcher(ABC):
         """
         del text
         return 0.0
+
+    def embedders(self) -> "Sequence[Embedder]":
+        """Return the embedders that this searcher asks, its arms' included; for `embed status`."""
+        return ()
 
     def problems(self) -> list[Problem]:
         """Say what is wrong with the index; for `doctor`."""

@@ -77,7 +77,7 @@ def parse_cursor(cursor: str | None) -> dict[str, Place]:
     try:
         parts = json.loads(cursor)
         return {str(scope): Place(str(e), int(number), int(start)) for scope, (e, number, start) in parts.items()}
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}
 
 
@@ -100,7 +100,7 @@ def merge_changes(logs: Mapping[str, ScopeLog], since: str | None, user_id: str,
             places[scope] = Place(state.epoch, 0, state.head)
     upserts: list[MemoryEntry] = []
     removals: list[MemoryId] = []
-    room, more = limit, False
+    room, more = max(1, limit), False
     for scope, log in logs.items():
         place, head = places[scope], states[scope].head
         if place.number >= head:

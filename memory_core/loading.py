@@ -63,7 +63,7 @@ class ProviderContext:
         )
 
     def searcher(self, scopes: Sequence[ScopePlace], name: str | None = None) -> MemorySearcher:
-        """Build one searcher alone, by default the configured one: for measuring and repairing.
+        """Build one searcher alone, by default the configured one: for other things than memories, for measuring.
 
         Raises:
             PluginError, ConfigError: As `solution`.
@@ -94,6 +94,7 @@ class _Builder:
                 stemmer=self._context.loaded.settings.stemmer,
                 build_searcher=self.searcher,
                 build_embedder=self.embedder,
+                workspace=self._context.loaded.workspace,
                 cache_dir=self._context.home / "cache",
             ),
         )
@@ -149,6 +150,8 @@ def load_provider(
     loaded.check(registry)
     for kind in ("storer", "searcher"):
         registry.backend(kind, getattr(loaded.settings, kind))
+    for filter_name in loaded.settings.filter:
+        registry.backend("filter", filter_name)
     name = loaded.settings.provider
     context = ProviderContext(loaded, registry, clock or SystemClock())
     provider: MemorySolutionProvider = registry.backend("provider", name).build(

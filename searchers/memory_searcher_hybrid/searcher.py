@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from memory_core.contracts import BackendContext, ChangeFeed, MemorySearcher, Problem
+from memory_core.contracts import BackendContext, ChangeFeed, Embedder, MemorySearcher, Problem
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_searcher_hybrid import HybridOptions
 from memory_searcher_hybrid.arms import RETRY_S, Arms
@@ -243,6 +243,10 @@ class HybridSearcher(MemorySearcher):
         for arm in self._arms.by_name.values():
             found.extend(arm.problems())
         return found
+
+    def embedders(self) -> Sequence[Embedder]:
+        """Return those of all arms."""
+        return [embedder for arm in self._arms.by_name.values() for embedder in arm.embedders()]
 
     def close(self) -> None:
         """Finish embedding (for at most `drain_timeout_s`) and close the arms."""

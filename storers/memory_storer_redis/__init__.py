@@ -1,4 +1,4 @@
-"""The storer `redis`: memories on a Redis server or cluster, shared by many machines."""
+"""The storer and the session store `redis`: memories and conversations on a server or cluster, for many machines."""
 
 from ipaddress import ip_address
 from pathlib import Path
@@ -16,15 +16,14 @@ _SCHEMES = ("redis", "rediss", "unix")
 
 
 class RedisOptions(Options):
-    """`[storers.redis]`.
+    """How to reach a server.
 
     `url` is `redis://`, `rediss://` (TLS) or `unix://`; it may carry user and password, and is therefore masked.
     `username` and `password` win over those in the URL. `tls_…` go with `rediss://`: files of the authority that signed
     the server's certificate and of the client's own; `tls_verify=False` accepts any certificate. `cluster` speaks to a
     Redis Cluster, of which `url` names one node. All keys start with `prefix`. At most `pool_size` connections are
     open; a caller waits `pool_timeout_s` for a free one. A call that cannot reach the server is tried again up to
-    `retries` times within some seconds. `tombstones` is how many removals of one user a follower may miss before it
-    has to read that user anew.
+    `retries` times within some seconds.
     """
 
     url: SecretStr = SecretStr(DEFAULT_URL)
@@ -40,7 +39,6 @@ class RedisOptions(Options):
     pool_timeout_s: float = Field(default=20.0, gt=0, le=600)
     timeout_s: float = Field(default=5.0, gt=0, le=600)
     retries: int = Field(default=8, ge=0, le=100)
-    tombstones: int = Field(default=10_000, ge=1)
 
     project_hint = (
         "set it in your own configuration file or in the environment; a project's file may only name a server on this "
@@ -72,6 +70,21 @@ class RedisOptions(Options):
         return super().allowed_in_project(name, value, workspace)
 
 
+class RedisStorerOptions(RedisOptions):
+    """`[storers.redis]`.
+
+    `tombstones` is how many removals of one user a follower may miss before it has to read that user anew.
+    """
+
+    tombstones: int = Field(default=10_000, ge=1)
+
+
+class RedisSessionOptions(RedisOptions):
+    """`[session_stores.redis]`: with `ttl_s`, a session is gone that many seconds after its last write."""
+
+    ttl_s: int | None = Field(default=None, ge=1)
+
+
 def _harmless(url: str) -> bool:
     try:
         parts = urlsplit(url)
@@ -87,7 +100,7 @@ def _harmless(url: str) -> bool:
         return False
 
 
-def build(options: RedisOptions, context: Any) -> Any:
+def build(options: RedisStorerOptions, context: Any) -> Any:
     """Build the storer; the implementation, and with it redis-py, is imported only now."""
     from memory_storer_redis.server import shared_server
     from memory_storer_redis.storer import RedisStorer
@@ -98,10 +111,19 @@ def build(options: RedisOptions, context: Any) -> Any:
     )
 
 
+def build_sessions(options: RedisSessionOptions, context: Any) -> Any:  # noqa: ARG001 - a factory's form
+    """Build the provider of sessions; redis-py is imported only now."""
+    from memory_storer_redis.server import shared_server
+    from memory_storer_redis.session import RedisSessions
+
+    return RedisSessions(shared_server(options), prefix=options.prefix, ttl_s=options.ttl_s)
+
+
 @hookimpl
 def register_backends(register: Any) -> None:
-    """Register the storer `redis`."""
-    register.storer(NAME, build, RedisOptions, extra="redis")
+    """Register the storer and the session store `redis`."""
+    register.storer(NAME, build, RedisStorerOptions, extra="redis")
+    register.session_store(NAME, build_sessions, RedisSessionOptions, extra="redis")
 
 
-__all__ = ["DEFAULT_URL", "NAME", "RedisOptions"]
+__all__ = ["DEFAULT_URL", "NAME", "RedisOptions", "RedisSessionOptions", "RedisStorerOptions"]
