@@ -120,9 +120,9 @@ def _read_completion(content: bytes, where: str) -> ModelReply:
         message: dict[str, Any] = choice["message"]
         if message.get("refusal"):
             return ModelReply(str(message["refusal"]), "refusal")
-        text: Any = message.get("content")
-        if type(text) is list:  # some servers answer in parts
-            text = "".join(str(part.get("text", "")) for part in text)
+        text = message.get("content")
+        if isinstance(text, list):  # some servers answer in parts
+            text = "".join(str(part.get("text", "")) for part in cast("list[dict[str, Any]]", text))
         return ModelReply(str(text or ""), str(choice.get("finish_reason") or "stop"))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ModelUnavailableError(
