@@ -30,7 +30,7 @@ def _model_options(command: F) -> F:
 
 @click.group()
 def ledger() -> None:
-    r"""Memory in files: the daily ledger memory/YYYY-MM-DD.md and the curated MEMORY.md.
+    """Look after the daily ledger and MEMORY.md.
 
     \b
     memory-core ledger search "which database?"
