@@ -130,8 +130,8 @@ def test_a_huge_lifetime_means_for_ever(parts: Parts) -> None:
 )  # fmt: skip
 def test_what_cannot_be_stored_changes_nothing(parts: Parts, error: type[Exception], change: dict[str, Any]) -> None:
     solution, storer, _ = parts
+    fields: dict[str, Any] = {"key": "k", "content": "c", **change}
     with pytest.raises(error):
-        fields: dict[str, Any] = {"key": "k", "content": "c", **change}
         solution.remember(**fields)
     assert "put" not in storer.calls
     assert solution.count() == 0

@@ -144,7 +144,11 @@ def test_an_entry_of_one_and_an_index_of_equals_have_no_strange_scores() -> None
 def test_a_batch_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     index = UserIndex("english", 64)
     index.apply(ChangeBatch([make_entry("k", "coffee")], [], "1"))
-    monkeypatch.setattr(index_module, "tokens", lambda text, stemmer: ["x"] if text in ("a", "tea") else 1 / 0)
+
+    def broken(text: str, stemmer: str | None) -> list[str]:
+        return ["x"] if text in ("a", "tea") else [str(1 / 0)]
+
+    monkeypatch.setattr(index_module, "tokens", broken)
     with pytest.raises(ZeroDivisionError):
         index.apply(ChangeBatch([make_entry("a", "tea"), make_entry("b", "tea")], [], "2"))
     monkeypatch.undo()

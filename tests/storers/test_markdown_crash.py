@@ -137,7 +137,8 @@ def test_stray_temporary_files_are_no_entries_and_old_ones_are_cleaned(tmp_path:
     old, new = tmp / "1-1-1.tmp", tmp / "2-2-2.tmp"
     for path in (old, new):
         path.write_text("---\nkey: half\n")
-    os.utime(old, (time.time() - 7200,) * 2)
+    long_ago = time.time() - 7200
+    os.utime(old, (long_ago, long_ago))
     again = open_storer(tmp_path)
     assert keys(again) == ["k"]
     again.put(make_entry("k2", "y"))

@@ -70,6 +70,7 @@ def test_a_new_key_that_says_nearly_the_same_is_hinted_at_and_others_are_not(ben
 
 
 def test_fragments_are_counted_exactly(bench: Bench) -> None:
+    result = bench.call("memory_search", query="*")
     for number in range(1, 8):
         result = bench.call(
             "memory_extract", key=f"k{number}", fact=f"trifle {number} {'xyz'[number % 3]}", importance=4
