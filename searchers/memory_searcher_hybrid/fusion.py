@@ -15,7 +15,7 @@ from math import isfinite, sqrt
 
 from memory_core.model import MemoryEntry, MemoryId, SearchHit, hit_order
 
-Z_SCALE = 5.0
+Z_SCALE = 6.0
 """Standard deviations above the mean at which a dense score counts in full."""
 
 RRF_K = 60
