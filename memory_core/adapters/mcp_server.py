@@ -1,0 +1,175 @@
+"""An MCP server over a toolbox: stdio, and streamable HTTP with a bearer token (extra `mcp`).
+
+User and workspace are fixed when the server starts; no argument of a client changes them.
+"""
+
+import hmac
+import ipaddress
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from memory_core.adapters.toolbox import Toolbox
+from memory_core.contracts import MemorySolution
+from memory_core.errors import ConfigError, MissingExtraError
+from memory_core.model import MemoryEntry
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+NAME = "memory-core"
+URI = "memory://"
+PROMPT = "memory"
+MAX_RESOURCES = 100
+
+Instruction = Callable[[str], str]
+
+
+def build_server(
+    toolbox: Toolbox, *, solution: MemorySolution, user_id: str, instruction: Instruction, version: str = ""
+) -> "Server[Any]":
+    """Return the server: the toolbox's tools, memories as resources, the instruction block as a prompt.
+
+    Args:
+        toolbox: The tools, with the caller fixed.
+        solution: Where resources are read from.
+        user_id: Whose memories these are.
+        instruction: User input → the block for the prompt.
+        version: What the server says of itself.
+
+    Raises:
+        MissingExtraError: The package `mcp` is not installed.
+    """
+    try:
+        import anyio.to_thread
+        import mcp_types as types
+        from mcp.server.lowlevel import Server
+        from mcp.shared.exceptions import MCPError
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"The MCP server needs the package {error.name!r}: pip install 'memory-talent[mcp]'."
+        ) from error
+
+    async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
+        tools = [
+            types.Tool(name=spec.name, description=spec.description, input_schema=dict(spec.parameters))
+            for spec in toolbox.specs()
+        ]
+        return types.ListToolsResult(tools=tools)
+
+    async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+        result = await anyio.to_thread.run_sync(toolbox.call, params.name, params.arguments)
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=result.text)],
+            structured_content=dict(result.data),
+            is_error=not result.ok,
+        )
+
+    async def list_resources(_: Any, __: Any) -> types.ListResourcesResult:
+        def entries() -> list[MemoryEntry]:
+            return solution.list_all(user_id=user_id, limit=MAX_RESOURCES)
+
+        found = [
+            types.Resource(
+                uri=resource_uri(entry), name=entry.id.key, description=entry.id.scope, mime_type="text/markdown"
+            )
+            for entry in await anyio.to_thread.run_sync(entries)
+        ]
+        return types.ListResourcesResult(resources=found)
+
+    async def read_resource(_: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        uri = str(params.uri)
+        scope, _, key = uri.removeprefix(URI).partition("/")
+        entry = None
+        if uri.startswith(URI) and scope in solution.scopes and key:
+            entry = await anyio.to_thread.run_sync(lambda: solution.recall(unquote(key), user_id=user_id, scope=scope))
+        if entry is None:
+            raise MCPError(code=types.INVALID_PARAMS, message=f"There is no memory {uri!r}.")
+        content = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=entry.content)
+        return types.ReadResourceResult(contents=[content])
+
+    async def list_prompts(_: Any, __: Any) -> types.ListPromptsResult:
+        argument = types.PromptArgument(name="input", description="What the user asked", required=False)
+        prompt = types.Prompt(name=PROMPT, description="What is remembered, for this input", arguments=[argument])
+        return types.ListPromptsResult(prompts=[prompt])
+
+    async def get_prompt(_: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        if params.name != PROMPT:
+            raise MCPError(code=types.INVALID_PARAMS, message=f"There is no prompt {params.name!r}; there is {PROMPT!r}.")
+        text = await anyio.to_thread.run_sync(instruction, (params.arguments or {}).get("input", ""))
+        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(messages=[message])
+
+    return Server(
+        NAME,
+        version=version,
+        instructions="Long-term memory. Search before you say that you do not know; store what should last.",
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+    )
+
+
+def resource_uri(entry: MemoryEntry) -> str:
+    """Return the URI of a memory's resource: `memory://scope/key`, the key percent-encoded."""
+    return f"{URI}{entry.id.scope}/{quote(entry.id.key, safe='')}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def http_app(server: "Server[Any]", host: str = "127.0.0.1", token: str | None = None, allowed_hosts: Sequence[str] = ()) -> Any:
+    """Return the ASGI application for streamable HTTP under `/mcp`.
+
+    Args:
+        server: What `build_server` gave.
+        host: The address that it will listen on.
+        token: Bearer token that each request must carry. Needed for every address but loopback.
+        allowed_hosts: Values of the `Host` header that are accepted beside loopback names (`example.org:*`).
+
+    Raises:
+        ConfigError: The address is not loopback and there is no token, or the token is short.
+    """
+    if token is None and not is_loopback(host):
+        raise ConfigError(
+            f"Serving on {host} needs a token: set MEMORY_CORE_MCP_TOKEN, or listen on 127.0.0.1 (the default)."
+        )
+    if token is not None and len(token) < 16:
+        raise ConfigError("The MCP token is shorter than 16 characters; make one with `openssl rand -hex 24`.")
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    security = None
+    if not is_loopback(host):
+        security = TransportSecuritySettings(
+            enable_dns_rebinding_protection=bool(allowed_hosts), allowed_hosts=list(allowed_hosts)
+        )
+    app = server.streamable_http_app(host=host, transport_security=security)
+    return _WithToken(app, token) if token is not None else app
+
+
+class _WithToken:
+    """Refuses every HTTP request without the bearer token; compares in constant time."""
+
+    def __init__(self, app: Any, token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, self._expected):
+                headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                await send({"type": "http.response.body", "body": b'{"error": "A valid bearer token is needed."}'})
+                return
+        await self._app(scope, receive, send)
