@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ValidationError, field_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
@@ -34,7 +34,7 @@ ENV_PREFIX = "MEMORY_CORE_"
 Origin = Literal["defaults", "user file", "project file"]
 Tables = dict[str, dict[str, Any]]
 
-_TABLES: Mapping[str, Kind] = {
+TABLES: Mapping[str, Kind] = {
     "storers": "storer",
     "searchers": "searcher",
     "providers": "provider",
@@ -43,6 +43,8 @@ _TABLES: Mapping[str, Kind] = {
     "filters": "filter",
 }
 _USER_ONLY_SETTINGS = ("home",)
+_USER_ONLY_IN_LEDGER = ("model", "base_url")
+"""A project's file may not say where conversations are sent."""
 
 
 class TalentSettings(Options):
@@ -70,6 +72,25 @@ class TalentSettings(Options):
         return value
 
 
+class LedgerSettings(Options):
+    """The `[ledger]` table: the model for flush and consolidation, and the knobs of `memory_core.ledger.MemoryConfig`.
+
+    `model` is `"provider:model"`, or with `base_url` the name of a model at that OpenAI-compatible endpoint. Durations
+    are seconds. The ledger itself checks the values when it is opened.
+    """
+
+    model: str | None = None
+    base_url: str | None = None
+    timezone: str | None = None
+    flush_trigger: Literal["always", "never"] | float = "always"
+    flush_prompt: str | None = None
+    consolidation_prompt: str | None = None
+    consolidation_max_tokens: int = 4_000
+    consolidation_min_gap: float = 1_800
+    daily_file_retention_days: int = 90
+    session_retention_days: int = 180
+
+
 class Settings(BaseSettings):
     """All settings. Backend options stay raw here; the backend's own model checks them when it is built.
 
@@ -90,6 +111,7 @@ class Settings(BaseSettings):
     home: Path | None = None
     ttl: dict[int, int] = dict(DEFAULT_TTL)
     talent: TalentSettings = TalentSettings()
+    ledger: LedgerSettings = LedgerSettings()
     storers: Tables = {}
     searchers: Tables = {}
     providers: Tables = {}
@@ -138,13 +160,18 @@ class Settings(BaseSettings):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings and where they came from. `project` is what the project's file set, to be checked by each backend."""
+    """Settings and where they came from.
+
+    `project` is what the project's file set, to be checked by each backend. `layers` are the sources as they were
+    read, each with its name, the strongest first.
+    """
 
     settings: Settings
     workspace: Path
     path: Path | None = None
     origin: Origin = "defaults"
     project: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    layers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
 
     def options(self, registry: PluginRegistry, kind: Kind, name: str) -> BaseModel:
         """Return the checked options of one backend.
@@ -171,7 +198,7 @@ class Loaded:
         Raises:
             UnknownBackendError, ConfigError: As `options`.
         """
-        for table, kind in _TABLES.items():
+        for table, kind in TABLES.items():
             for name in getattr(self.settings, table):
                 self.options(registry, kind, name)
 
@@ -189,32 +216,51 @@ def load_settings(
     Raises:
         ConfigError: A file cannot be read, or a setting is unknown or wrong; one sentence with the next step.
     """
-    workspace = Path(cwd).expanduser().absolute()
-    path, origin = _find(workspace) if config_file is None else (Path(config_file).expanduser(), "user file")
+    workspace = _real(cwd, "working directory")
+    path, origin = _find(workspace) if config_file is None else (_real(config_file, "configuration file"), "user file")
     from_file = _read(path) if path is not None else {}
     where = f"{path}" if path is not None else "the settings"
     project: Mapping[str, Any] = from_file if origin == "project file" else {}
     for name in _USER_ONLY_SETTINGS:
         if name in project:
             raise ConfigError(f"The project's file {path} may not set `{name}`: {Options.project_hint}.")
+    table = project.get("ledger")
+    for name in _USER_ONLY_IN_LEDGER:
+        if isinstance(table, dict) and name in table:
+            raise ConfigError(f"The project's file {path} may not set `{name}` of [ledger]: {Options.project_hint}.")
     environment = _environment()
     merged = _merge(_merge(from_file, environment), dict(overrides or {}))
     try:
         settings = Settings(**merged)
     except ValidationError as error:
         raise ConfigError(_explain(error, Settings, where)) from error
-    return Loaded(settings, workspace, path, origin, project)
+    layers = (("argument", dict(overrides or {})), ("environment", environment), (where, from_file))
+    return Loaded(settings, workspace, path, origin, project, layers)
+
+
+def _real(path: Path | str, what: str) -> Path:
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError as error:
+        raise ConfigError(f"The {what} {str(path)!r} names a user that there is not.") from error
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False  # a place that cannot be looked at holds no settings for us
 
 
 def _find(workspace: Path) -> tuple[Path | None, Origin]:
     for folder in (workspace, *workspace.parents):
-        if (folder / FILE_NAME).is_file():
+        if _is_file(folder / FILE_NAME):
             return folder / FILE_NAME, "project file"
         pyproject = folder / "pyproject.toml"
-        if pyproject.is_file() and _table_of_pyproject(pyproject) is not None:
+        if _is_file(pyproject) and _table_of_pyproject(pyproject) is not None:
             return pyproject, "project file"
     user_file = user_config_file()
-    return (user_file, "user file") if user_file.is_file() else (None, "defaults")
+    return (user_file, "user file") if _is_file(user_file) else (None, "defaults")
 
 
 def user_config_file() -> Path:
@@ -224,23 +270,25 @@ def user_config_file() -> Path:
     return user_config_path(APP, appauthor=False) / FILE_NAME
 
 
-def _table_of_pyproject(path: Path) -> dict[str, Any] | None:
+def _table_of_pyproject(path: Path) -> object:
     try:
-        table: dict[str, Any] | None = tomllib.loads(path.read_text("utf-8")).get("tool", {}).get(APP)
-    except (OSError, ValueError, AttributeError):
+        table: object = tomllib.loads(path.read_text("utf-8")).get("tool", {}).get(APP)
+    except (OSError, ValueError, AttributeError, RecursionError):
         return None  # somebody else's file: not ours to complain about
     return table
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if path.name == "pyproject.toml":
-        return _table_of_pyproject(path) or {}
     try:
-        return tomllib.loads(path.read_text("utf-8-sig"))
+        content = tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"The configuration file {path} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise ConfigError(f"The configuration file {path} is not valid TOML: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"The configuration file {path} is not valid TOML: {' '.join(str(error).split())}.") from error
+    table = _table_of_pyproject(path) if path.name == "pyproject.toml" else content
+    if not isinstance(table, dict):
+        raise ConfigError(f"The configuration file {path} has no table [tool.{APP}].")
+    return cast("dict[str, Any]", table)
 
 
 def _environment() -> dict[str, Any]:

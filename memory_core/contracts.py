@@ -7,12 +7,12 @@ the Protocols. All of it is synchronous and safe to call from several threads. T
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from memory_core.model import (
     HOT_IMPORTANCE,
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 FEED_PAGE = 1_000
 """How many changes a store hands over at a time."""
+
+ChangeFeed = Callable[[str | None, str], ChangeBatch]
+"""A store's `changes(since, user_id)`."""
 
 
 @runtime_checkable
@@ -85,9 +88,11 @@ class ScopePlace:
 class BackendContext:
     """What a backend's factory is told beside its own options.
 
-    `scopes` go from low to high priority. `index_dir` is a private directory for derived files: it may be deleted at
-    any time, and need not exist yet. `stemmer` is for `memory_core.text.tokens`. `build_searcher` and
-    `build_embedder` let a backend use others by name, with the options that the configuration has for them.
+    `scopes` go from low to high priority. `workspace` is the directory for which the settings were read: relative
+    paths in options start there. `index_dir` is a private directory for derived files: it may be deleted at any time,
+    and need not exist yet. `cache_dir` is the like, shared by all of the user's indexes; None means `index_dir`.
+    `stemmer` is for `memory_core.text.tokens`. `build_searcher` and `build_embedder` let a backend use others by name,
+    with the options that the configuration has for them.
     """
 
     scopes: tuple[ScopePlace, ...]
@@ -96,6 +101,8 @@ class BackendContext:
     stemmer: str | None
     build_searcher: "SearcherBuilder"
     build_embedder: "EmbedderBuilder"
+    workspace: Path = Path()
+    cache_dir: Path | None = None
 
 
 class SearcherBuilder(Protocol):
@@ -191,7 +198,12 @@ class MemorySearcher(ABC):
 
     Blank text or `top_k < 1` finds nothing. Scores lie in 0..1. Ties go by importance, then newest, then key.
     Expired entries are never returned. Filters count before `top_k`, never after.
+
+    `kind` tells a hybrid how to read the scores: those of a `"lexical"` searcher start at 0 and are divided by their
+    maximum, those of a `"dense"` one say something only against the scores of all entries (`score_stats`).
     """
+
+    kind: ClassVar[Literal["lexical", "dense"]] = "lexical"
 
     def __init__(self) -> None:
         self._cursors: dict[str, str] = {}
@@ -253,6 +265,25 @@ class MemorySearcher(ABC):
                 self.update_index(entry)
             self._cursors[user_id] = batch.cursor
 
+    def follow(self, changes: ChangeFeed, user_id: str) -> int:
+        """Bring this index up to the store for that user; return how many changes were taken over.
+
+        Never called twice at once for one user. A searcher made of others may bring up each by its own cursor.
+
+        Raises:
+            StorageUnavailableError: The store could not be read.
+            IndexUnavailableError: The index could not be written; it stands where it stood.
+        """
+        total = 0
+        while True:
+            since = self.cursor(user_id)
+            batch = changes(since, user_id)
+            if batch or batch.cursor != since:
+                self.apply(batch, user_id)
+                total += len(batch.upserts) + len(batch.removals)
+            if not batch.more:
+                return total
+
     def cursor(self, user_id: str) -> str | None:
         """Return how far this index has followed the store for that user; None when it has nothing."""
         return self._cursors.get(user_id)
@@ -271,6 +302,22 @@ class MemorySearcher(ABC):
         """
         del query, ids
         return {}
+
+    def score_stats(self, query: SearchQuery) -> tuple[float, float] | None:
+        """Return mean and standard deviation of this searcher's scores over that user's entries, or a sample of them.
+
+        Optional, for dense searchers: without it a hybrid takes them from the candidates that it has.
+        """
+        del query
+        return None
+
+    def unknown_share(self, text: str) -> float:
+        """Return which share of `text` this searcher cannot read, 0..1: a hybrid trusts it less by that.
+
+        Optional: dense searchers pass on what their embedder says.
+        """
+        del text
+        return 0.0
 
     def problems(self) -> list[Problem]:
         """Say what is wrong with the index; for `doctor`."""
@@ -301,6 +348,15 @@ class Embedder(ABC):
     @abstractmethod
     def embed_query(self, text: str) -> "NDArray[np.float32]":
         """Return the query's vector, shape `(dim,)`."""
+
+    def unknown_share(self, text: str) -> float:
+        """Return the share of the text's tokens that the model does not know, 0..1.
+
+        Optional; an embedder that cannot see its tokenizer says 0. An English model that is shown Chinese is the case
+        that this is for: a hybrid takes weight away from what it cannot read.
+        """
+        del text
+        return 0.0
 
     def close(self) -> None:
         """Release the model."""

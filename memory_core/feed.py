@@ -26,12 +26,14 @@ class Change:
 class LogState:
     """Where a log stands: its identity (new after a rebuild), its oldest usable and its newest change number.
 
-    A follower that stands below `floor` has missed removals that are no longer recorded.
+    A follower that stands below `floor` has missed removals that are no longer recorded. Numbers strictly between the
+    two of `lost` were given to changes that a crash of the store took back; who stands there has seen such changes.
     """
 
     epoch: str
     floor: int
     head: int
+    lost: tuple[int, int] = (0, 0)
 
 
 class ScopeLog(Protocol):
@@ -59,8 +61,13 @@ class Place:
     start: int
 
     def usable(self, state: LogState) -> bool:
-        """Whether the log can still tell this follower all that it missed."""
-        return self.epoch == state.epoch and max(self.number, self.start) >= state.floor and self.number <= state.head
+        """Whether the log can still tell this follower all that it missed; who has read nothing has missed nothing."""
+        return self.number == 0 or (
+            self.epoch == state.epoch
+            and max(self.number, self.start) >= state.floor
+            and self.number <= state.head
+            and not state.lost[0] < self.number < state.lost[1]
+        )
 
 
 def parse_cursor(cursor: str | None) -> dict[str, Place]:
@@ -70,7 +77,7 @@ def parse_cursor(cursor: str | None) -> dict[str, Place]:
     try:
         parts = json.loads(cursor)
         return {str(scope): Place(str(e), int(number), int(start)) for scope, (e, number, start) in parts.items()}
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}
 
 
@@ -88,11 +95,12 @@ def merge_changes(logs: Mapping[str, ScopeLog], since: str | None, user_id: str,
     places = parse_cursor(since)
     states = {scope: log.state(user_id) for scope, log in logs.items()}
     usable = places.keys() == states.keys() and all(places[scope].usable(states[scope]) for scope in states)
-    if not usable:
-        places = {scope: Place(state.epoch, 0, state.head) for scope, state in states.items()}
+    for scope, state in states.items():
+        if not usable or places[scope].number == 0:
+            places[scope] = Place(state.epoch, 0, state.head)
     upserts: list[MemoryEntry] = []
     removals: list[MemoryId] = []
-    room, more = limit, False
+    room, more = max(1, limit), False
     for scope, log in logs.items():
         place, head = places[scope], states[scope].head
         if place.number >= head:
@@ -101,6 +109,8 @@ def merge_changes(logs: Mapping[str, ScopeLog], since: str | None, user_id: str,
             more = True
             break
         changes = log.page(user_id, place.number, room)
+        if usable and not place.usable(log.state(user_id)):
+            return merge_changes(logs, None, user_id, limit)  # removals were dropped from the log while it was read
         for change in changes:
             if change.entry is not None:
                 upserts.append(change.entry)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -60,7 +61,8 @@ class Hooks:
     def after_search(self, query: SearchQuery, hits: list[SearchHit]) -> list[SearchHit]:
         """Return the hits as every hook left them; a hook that fails changes nothing and is logged.
 
-        A hook may drop and reorder hits and change scores; hits that the query does not admit are dropped.
+        A hook may drop and reorder hits and change scores; hits that the query does not admit are dropped, and scores
+        outside 0..1 are brought to the nearer end (NaN to 0).
         """
         for name, hook in self._after:
             try:
@@ -68,7 +70,7 @@ class Hooks:
                 if not isinstance(result, list):
                     raise TypeError(f"it returned {type(result).__name__}, not a list")
                 found = cast("list[SearchHit]", result)
-                hits = [hit for hit in found if query.admits(hit.entry)]
+                hits = [_in_range(hit) for hit in found if query.admits(hit.entry)]
             except Exception as error:  # noqa: BLE001 - a plugin may raise anything; the search still answers
                 log.warning("The plugin %r failed after a search: %s", name, error)
         return hits
@@ -93,6 +95,12 @@ class Hooks:
 
 def _ask(hook: Callable[..., object], entry: MemoryEntry) -> object:
     return hook(entry=entry)
+
+
+def _in_range(hit: SearchHit) -> SearchHit:
+    if 0.0 <= hit.score <= 1.0:
+        return hit
+    return replace(hit, score=1.0 if hit.score > 1.0 else 0.0)
 
 
 def ranked(hits: list[SearchHit]) -> list[SearchHit]:

@@ -62,6 +62,14 @@ class ProviderContext:
             hooks=Hooks(self.registry, filters),
         )
 
+    def searcher(self, scopes: Sequence[ScopePlace], name: str | None = None) -> MemorySearcher:
+        """Build one searcher alone, by default the configured one: for other things than memories, for measuring.
+
+        Raises:
+            PluginError, ConfigError: As `solution`.
+        """
+        return _Builder(self, tuple(scopes)).searcher(name or self.loaded.settings.searcher)
+
 
 class _Builder:
     """Builds the backends of one solution; a searcher may ask it for its arms and embedder."""
@@ -86,6 +94,8 @@ class _Builder:
                 stemmer=self._context.loaded.settings.stemmer,
                 build_searcher=self.searcher,
                 build_embedder=self.embedder,
+                workspace=self._context.loaded.workspace,
+                cache_dir=self._context.home / "cache",
             ),
         )
 
@@ -140,6 +150,8 @@ def load_provider(
     loaded.check(registry)
     for kind in ("storer", "searcher"):
         registry.backend(kind, getattr(loaded.settings, kind))
+    for filter_name in loaded.settings.filter:
+        registry.backend("filter", filter_name)
     name = loaded.settings.provider
     context = ProviderContext(loaded, registry, clock or SystemClock())
     provider: MemorySolutionProvider = registry.backend("provider", name).build(

@@ -70,13 +70,26 @@ class MemoryId:
 
 
 def _utc(moment: datetime) -> datetime:
-    return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    try:
+        return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("the time lies outside the years 1 to 9999 in UTC") from error
+
+
+def _no_surrogates(text: str) -> str:
+    # Python's text may hold half a character; nothing can write it down. Some releases of pydantic let it pass.
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError("the text holds a lone surrogate, which cannot be stored") from error
+    return text
 
 
 def _not_blank(content: str) -> str:
     if not content.strip():
         raise ValueError("the content is blank")
-    return content
+    return _no_surrogates(content)
 
 
 def _whole_importance(value: int) -> int:
@@ -101,7 +114,7 @@ def _plain_json(metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
         except UnicodeEncodeError as error:
             raise ValueError("the metadata holds a lone surrogate") from error
         except ValueError as error:
-            raise ValueError("the metadata holds NaN or infinity, which JSON cannot carry") from error
+            raise ValueError("the metadata holds NaN, infinity or a number too long for JSON") from error
     return metadata
 
 
@@ -129,7 +142,7 @@ class MemoryEntry(BaseModel):
     created_at: UtcDatetime
     updated_at: UtcDatetime
     expires_at: UtcDatetime | None = None
-    source: str = "tool"
+    source: Annotated[str, AfterValidator(_no_surrogates)] = "tool"
     metadata: Annotated[dict[str, JsonValue], AfterValidator(_plain_json)] = {}
 
     @classmethod

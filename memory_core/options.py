@@ -38,7 +38,7 @@ class Options(BaseModel):
 def _inside(value: Any, workspace: Path) -> bool:
     if isinstance(value, dict):
         return all(_inside(item, workspace) for item in cast("dict[str, Any]", value).values())
-    if not isinstance(value, str):
+    if not isinstance(value, str) or value.startswith("~"):
         return False
     try:
         return (workspace / value).resolve().is_relative_to(workspace.resolve())

@@ -84,3 +84,20 @@ def from_json(line: str | bytes) -> MemoryEntry:
     if not isinstance(fields, dict):
         raise CorruptEntryError(f"This line is a JSON {type(fields).__name__}, not a memory.")
     return from_fields(cast("dict[str, Any]", fields))
+
+
+def stored_entry(id: MemoryId, line: str | bytes) -> MemoryEntry:
+    """Build the entry that a store holds under `id`; whose memory it is, the store's keys say, never the text in it.
+
+    Raises:
+        CorruptEntryError: The text is not an entry; the message names the memory.
+    """
+    try:
+        fields = json.loads(line)
+        if not isinstance(fields, dict):
+            raise CorruptEntryError("it is not a JSON object.")
+        known = cast("dict[str, Any]", fields)
+        return from_fields({**known, "scope": id.scope, "user": id.user_id, "key": id.key})
+    except (ValueError, RecursionError, CorruptEntryError) as error:
+        name = f"{id.key!r} of {id.user_id!r} in {id.scope!r}"
+        raise CorruptEntryError(f"The memory {name} cannot be read: {error}") from error

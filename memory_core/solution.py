@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from threading import RLock
 from typing import Any, TypeVar
@@ -20,7 +21,6 @@ from memory_core.contracts import (
 from memory_core.errors import (
     InvalidEntryError,
     InvalidKeyError,
-    MemoryCoreError,
     StorerError,
     UnknownScopeError,
     did_you_mean,
@@ -118,9 +118,18 @@ class StandardSolution(MemorySolution):
         return entry
 
     def forget(self, key: str, *, user_id: str = SHARED_USER_ID, scope: str | None = None) -> tuple[str, ...]:  # noqa: D102
-        removed = tuple(name for name in self._selected(scope) if self.storer.remove(MemoryId(name, user_id, key)))
+        removed: list[str] = []
+        for name in self._selected(scope):
+            try:
+                if self.storer.remove(MemoryId(name, user_id, key)):
+                    removed.append(name)
+            except StorerError as error:
+                if not removed:
+                    raise
+                gone = ", ".join(removed)
+                raise StorerError(f"{key!r} was removed from {gone}, but not from {name}: {error}") from error
         self._purge_if_due()
-        return removed
+        return tuple(removed)
 
     def consolidate(  # noqa: D102 - the contract says it
         self,
@@ -170,7 +179,7 @@ class StandardSolution(MemorySolution):
         self._purged_at = now
         try:
             count = self.storer.purge_expired(now)
-        except MemoryCoreError as error:
+        except Exception as error:  # noqa: BLE001 - the write is durable by now, whatever a store raises here
             log.warning("Expired memories could not be purged: %s", error)
             return
         if count:
@@ -287,21 +296,23 @@ class StandardSolution(MemorySolution):
     # --- following -------------------------------------------------------------------------------------------------
 
     def sync(self, user_id: str = SHARED_USER_ID) -> int:  # noqa: D102 - the contract says it
-        total = 0
-        with self._locks[hash(user_id) % _LOCK_STRIPES]:
-            while True:
-                since = self.searcher.cursor(user_id)
-                batch = self.storer.changes(since, user_id)
-                if batch or batch.cursor != since:
-                    self.searcher.apply(batch, user_id)
-                    total += len(batch.upserts) + len(batch.removals)
-                if not batch.more:
-                    return total
+        with self._lock(user_id):
+            return self.searcher.follow(self.storer.changes, user_id)
+
+    def _lock(self, user_id: str) -> RLock:
+        return self._locks[hash(user_id) % _LOCK_STRIPES]
 
     def reindex(self, user_id: str | None = None) -> int:  # noqa: D102 - the contract says it
-        users = self.storer.users() if user_id is None else [clean_name(user_id, "user id")]
-        self.searcher.clear(user_id)
-        return sum(self.sync(user) for user in users)
+        if user_id is None:
+            with ExitStack() as held:  # nobody may be between asking for changes and taking them over
+                for lock in self._locks:
+                    held.enter_context(lock)
+                self.searcher.clear()
+            return sum(self.sync(user) for user in self.storer.users())
+        user_id = clean_name(user_id, "user id")
+        with self._lock(user_id):
+            self.searcher.clear(user_id)
+            return self.sync(user_id)
 
     def problems(self) -> list[Problem]:  # noqa: D102 - the contract says it
         return [*self.storer.problems(), *self.searcher.problems()]

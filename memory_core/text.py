@@ -128,8 +128,9 @@ def unique_tokens(text: str, stemmer: str | None = "english") -> list[str]:
     return list(dict.fromkeys(tokens(text, stemmer)))
 
 
-# Tokens a character, as measured on the o200k vocabulary; everything else counts as Latin.
-_WEIGHTS = ((HAN, 0.8), (KANA, 0.75), (HANGUL, 0.8), (UNSPACED, 0.6), (EMOJI, 1.0))
+WIDE = "\u00b7\u2010-\u2027\u3000-\u3004\u3008-\u3020\u3030-\u303f\uff00-\uffef"  # typographic and full-width signs
+# Tokens a character, as measured on the o200k vocabulary (docs/context.md); everything else counts as Latin.
+_WEIGHTS = ((HAN + HANGUL + WIDE, 0.8), (KANA, 0.75), (UNSPACED, 0.6), (EMOJI, 1.0))
 _LATIN_WEIGHT = 0.25
 
 
@@ -141,17 +142,20 @@ def _weight_patterns() -> tuple[tuple[re.Pattern[str], float], ...]:
 def estimate_tokens(text: str) -> int:
     """Return about how many model tokens `text` costs, rounded up; 0 only for empty text.
 
-    Han and Hangul count 0.8 a character, Kana 0.75, Latin and all else 0.25.
+    Han, Hangul, typographic and full-width signs count 0.8 a character, Kana 0.75, Latin and all else 0.25.
     """
-    if not text:
-        return 0
+    if text.isascii():
+        return -int(-len(text) * _LATIN_WEIGHT // 1)
     total, rest = 0.0, len(text)
-    if not text.isascii():
-        for pattern, weight in _weight_patterns():
-            count = sum(map(len, pattern.findall(text)))
-            total += count * weight
-            rest -= count
-    return max(1, -int(-(total + rest * _LATIN_WEIGHT) // 1))
+    unknown = rest - len(text.encode("ascii", "ignore"))
+    for pattern, weight in _weight_patterns():
+        count = sum(map(len, pattern.findall(text)))
+        total += count * weight
+        rest -= count
+        unknown -= count
+        if not unknown:
+            break  # most texts are of one script: no need to look for the others
+    return -int(-(total + rest * _LATIN_WEIGHT) // 1)
 
 
 def similarity(one: str, other: str) -> float:

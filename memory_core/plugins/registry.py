@@ -159,7 +159,7 @@ class PluginRegistry:
                 continue
             try:
                 plugin = point.load()
-            except Exception as error:  # noqa: BLE001 - a plugin may raise anything, and must not break the others
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
                 self._fail(point.name, PluginError(f"The plugin {point.name!r} cannot be imported: {_one_line(error)}"))
                 continue
             self.register(plugin, point.name, _distribution(point))
@@ -167,13 +167,16 @@ class PluginRegistry:
     def register(self, plugin: object, name: str, distribution: str = "") -> None:
         """Add one plugin object; what is wrong with it goes to `failures`."""
         registrar = Registrar(name, self._backends, self.failures)
+        if self.manager.has_plugin(name):
+            self._fail(name, PluginError(f"There is already a plugin named {name!r}; the first one stays in use."))
+            return
         before = dict(self._backends)
         try:
             self.manager.register(plugin, name=name)
             self.manager.check_pending()
             for hook in self._hooks("register_backends", plugin):
                 hook.function(register=registrar)
-        except Exception as error:  # noqa: BLE001 - see load
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - see load
             self._backends.clear()
             self._backends.update(before)
             if self.manager.has_plugin(name):
@@ -233,7 +236,7 @@ def _distribution(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else ""
 
 
-def _one_line(error: Exception) -> str:
+def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 

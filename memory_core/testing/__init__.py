@@ -16,13 +16,14 @@ Needs pytest and hypothesis.
 
 import pytest
 
-for _module in ("storer", "searcher", "provider"):
+for _module in ("embedder", "provider", "searcher", "session", "storer"):
     pytest.register_assert_rewrite(f"memory_core.testing.{_module}")
 
 from memory_core.testing.clock import FakeClock  # noqa: E402 - the assertions of these modules are rewritten first
 from memory_core.testing.provider import ProviderContract  # noqa: E402 - see above
 from memory_core.testing.samples import NASTY_CONTENTS, NASTY_KEYS, make_entry  # noqa: E402 - see above
 from memory_core.testing.searcher import SearcherContract  # noqa: E402 - see above
+from memory_core.testing.session import SessionContract  # noqa: E402 - see above
 from memory_core.testing.storer import StorerContract  # noqa: E402 - see above
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "FakeClock",
     "ProviderContract",
     "SearcherContract",
+    "SessionContract",
     "StorerContract",
     "make_entry",
 ]

@@ -5,7 +5,7 @@ import math
 import sqlite3
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from threading import RLock
@@ -330,9 +330,8 @@ class UserIndex:
         with self._lock:
             return self._db.serialize()
 
-    def close(self) -> None:
-        """Free the memory."""
-        with self._lock:
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # SQLite itself may have failed to open
             self._db.close()
 
 

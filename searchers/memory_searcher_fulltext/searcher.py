@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from threading import RLock
+from threading import RLock, local
+from weakref import WeakValueDictionary
 
 from memory_core.contracts import MemorySearcher
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
@@ -43,17 +44,22 @@ class FulltextSearcher(MemorySearcher):
         self._max_users = max_users
         self._indexes: OrderedDict[str, UserIndex] = OrderedDict()
         self._lock = RLock()
+        self._alive: WeakValueDictionary[str, UserIndex] = WeakValueDictionary()
+        self._last = local()
 
     def _index(self, user_id: str) -> UserIndex:
+        """Return the user's one index, dropping what was not used for longest.
+
+        Each thread keeps the index that it used last alive, and an index that is alive is taken back: otherwise other
+        users could push it out between following the store and reading, or between asking for the cursor and taking
+        over what came after it, and an empty one in its place would answer.
+        """
         with self._lock:
-            index = self._indexes.get(user_id)
-            if index is None:
-                index = self._indexes[user_id] = self._load(user_id)
-                while len(self._indexes) > self._max_users:
-                    old_user, old = self._indexes.popitem(last=False)
-                    self._save(old_user, old)
-                    # Not closed: another thread may still be reading it; the last reference frees it.
+            index = self._indexes.get(user_id) or self._alive.get(user_id) or self._load(user_id)
+            self._indexes[user_id] = self._alive[user_id] = self._last.index = index
             self._indexes.move_to_end(user_id)
+            while len(self._indexes) > self._max_users:
+                self._save(*self._indexes.popitem(last=False))
             return index
 
     def _load(self, user_id: str) -> UserIndex:
@@ -109,8 +115,11 @@ class FulltextSearcher(MemorySearcher):
 
     def clear(self, user_id: str | None = None) -> None:  # noqa: D102 - the contract says it
         with self._lock:
-            for user in list(self._indexes) if user_id is None else [user_id]:
-                self._indexes.pop(user, None)
+            if user_id is None:
+                self._forget_all()
+            else:
+                self._indexes.pop(user_id, None)
+                self._alive.pop(user_id, None)
             if self._snapshots is not None:
                 self._snapshots.forget(user_id)
 
@@ -118,6 +127,12 @@ class FulltextSearcher(MemorySearcher):
         """Write larger indexes out and free the memory."""
         with self._lock:
             while self._indexes:
-                user_id, index = self._indexes.popitem()
-                self._save(user_id, index)
-                index.close()
+                self._save(*self._indexes.popitem())
+            self._forget_all()
+
+    def _forget_all(self) -> None:
+        # Nothing is closed here: another thread may still be reading; the last reference frees an index.
+        self._indexes.clear()
+        self._alive.clear()
+        self._last = local()
+

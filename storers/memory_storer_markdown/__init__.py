@@ -15,7 +15,8 @@ NAME = "markdown"
 class MarkdownOptions(Options):
     """`[storers.markdown]`.
 
-    `directories` puts scopes elsewhere than the provider would (scope → directory). `fsync=False` trades durability
+    `directories` puts scopes elsewhere than the provider would (scope → directory; relative ones start at the
+    workspace). `fsync=False` trades durability
     for speed. `max_file_mb` bounds what is read as one memory.
     """
 
@@ -28,7 +29,9 @@ def build(options: MarkdownOptions, context: BackendContext) -> Any:
     """Build the storer; the implementation is imported only now."""
     from memory_storer_markdown.storer import MarkdownStorer
 
-    elsewhere: dict[str, Path | str] = dict(options.directories)
+    elsewhere = {
+        scope: context.workspace / Path(place).expanduser() for scope, place in options.directories.items()
+    }
     scopes = {place.name: elsewhere.get(place.name, place.directory) for place in context.scopes}
     return MarkdownStorer(scopes, clock=context.clock, fsync=options.fsync, max_file_bytes=options.max_file_mb << 20)
 

@@ -1,0 +1,249 @@
+"""The promises of the vector searchers as ratios in one run: `python benchmarks/search.py [--json FILE] [--quick]`.
+
+Each row measures a searcher beside the bare operation on the same data in the same process, turn by turn, so that a slow
+or busy machine slows both. Vectors are random directions around random centres, 384 numbers each, as a small model
+gives them; embedding is not measured. Exit code 1 when a promise does not hold.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memory_core.model import ChangeBatch, MemoryEntry, SearchQuery
+from memory_core.testing import make_entry
+from memory_core.testing.clock import START
+from memory_core.vectors import TextEmbedder, Vectors, unit_rows
+from memory_searcher_lancedb import rows as layout
+from memory_searcher_lancedb.searcher import LanceDBSearcher
+from memory_searcher_lancedb.store import LanceTable
+
+DIM = 384
+TOP_K = 10
+USER = "shared"
+CENTRES = 200
+
+
+@dataclass
+class Row:
+    """One promise: what was measured, its bound, and whether it holds."""
+
+    name: str
+    value: float
+    unit: str
+    bound: float
+    detail: str = ""
+    at_least: bool = False
+
+    @property
+    def holds(self) -> bool:
+        return self.value >= self.bound if self.at_least else self.value <= self.bound
+
+
+class Numbered(TextEmbedder):
+    """Text number n has vector n of a fixed set; a query `near n` lies beside it."""
+
+    def __init__(self, count: int) -> None:
+        source = np.random.default_rng(11)
+        centres = source.normal(size=(CENTRES, DIM))
+        self.vectors: Vectors = unit_rows(centres[source.integers(CENTRES, size=count)] + source.normal(size=(count, DIM)))
+        self.shift: Vectors = unit_rows(source.normal(size=(1_000, DIM)))
+
+    @property
+    def model_id(self) -> str:
+        return "numbered"
+
+    @property
+    def dim(self) -> int:
+        return DIM
+
+    def encode(self, texts: list[str], *, query: bool) -> Vectors:
+        numbers = [int(text.split()[-1]) for text in texts]
+        rows = self.vectors[numbers]
+        return unit_rows(rows + 0.7 * self.shift[[n % len(self.shift) for n in numbers]]) if query else rows
+
+
+def entry(number: int) -> MemoryEntry:
+    text = f"memory of some forty characters, as usual: number {number}"
+    return make_entry(f"memory-{number}", text, importance=number % 10 + 1)
+
+
+def query(number: int) -> SearchQuery:
+    return SearchQuery(USER, f"near {number}", TOP_K, START)
+
+
+def searcher(folder: Path, model: Numbered, **options: Any) -> LanceDBSearcher:
+    return LanceDBSearcher(LanceTable(str(folder / "table"), folder / "write.lock", **options), model)
+
+
+def fill(index: LanceDBSearcher, numbers: Iterable[int], page: int = 1_000) -> None:
+    """Feed entries as a first reading of a store does: pages of its change feed."""
+    wanted = list(numbers)
+    for start in range(0, len(wanted), page):
+        upserts = [entry(number) for number in wanted[start : start + page]]
+        index.apply(ChangeBatch(upserts, [], str(start), complete=start == 0), USER)
+
+
+def side_by_side(runs: int, *measured: Callable[[int], object]) -> list[float]:
+    """Return the median milliseconds of each, taken in turn."""
+    for run in measured:
+        run(0)
+        run(1)
+    times: list[list[float]] = [[] for _ in measured]
+    for number in range(runs):
+        for place, run in enumerate(measured):
+            began = time.perf_counter()
+            run(number * 7)
+            times[place].append((time.perf_counter() - began) * 1e3)
+    return [statistics.median(taken) for taken in times]
+
+
+def bare_table(folder: Path, model: Numbered, numbers: Sequence[int]) -> Any:
+    """Return a LanceDB table of the same rows, written at once: what one would make by hand."""
+    import lancedb
+
+    table = lancedb.connect(str(folder)).create_table("bare", schema=layout.schema(model.model_id, DIM))
+    vectors = model.vectors
+    rows = [layout.Row(entry(number), vectors[number]) for number in numbers]
+    table.add(layout.to_arrow(rows, [], table.schema))
+    return table
+
+
+def bare_search(table: Any, model: Numbered) -> Callable[[int], object]:
+    """Return a flat query without filter or conversion of the result."""
+
+    def run(number: int) -> object:
+        found = table.search(model.embed_query(f"near {number}"), vector_column_name="vector", query_type="vector")
+        return found.distance_type("cosine").limit(TOP_K).select(["uid", "entry", "_distance"]).to_arrow()
+
+    return run
+
+
+def files_of(folder: Path) -> int:
+    return sum(path.is_file() for path in folder.rglob("*"))
+
+
+def after_single_upserts(folder: Path, scale: float) -> Iterator[Row]:
+    """One entry at a time, as an agent remembers: the table must stay as good as a compacted one."""
+    count = int(1_000 * scale)
+    model = Numbered(count)
+    index = searcher(folder / "single", model)
+    began = time.perf_counter()
+    for number in range(count):
+        index.apply(ChangeBatch([entry(number)], [], str(number)), USER)
+    each_ms = (time.perf_counter() - began) / count * 1e3
+    compacted = searcher(folder / "compacted", model)
+    fill(compacted, range(count))
+    compacted.flush()
+    compacted._table.compact()
+    mine, fresh = side_by_side(40, lambda n: index.search(query(n % count)), lambda n: compacted.search(query(n % count)))
+    index.flush()
+    files = files_of(folder / "single" / "table")
+    yield Row(
+        f"lancedb: search after {count} single upserts / compacted", mine / fresh, "×", 1.5,
+        f"{mine:.1f} ms against {fresh:.1f} ms; an upsert took {each_ms:.2f} ms",
+    )  # fmt: skip
+    yield Row(f"lancedb: files after {count} single upserts", files, "files", 99)
+    index.close()
+    compacted.close()
+
+
+def beside_a_bare_query(folder: Path, scale: float) -> Iterator[Row]:
+    """What filters, the cursor, the buffer and whole entries add to LanceDB's own flat query."""
+    count = int(10_000 * scale)
+    model = Numbered(count)
+    index = searcher(folder / "flat", model)
+    fill(index, range(count))
+    index.flush()
+    index._table.compact()
+    bare = bare_search(bare_table(folder / "bare", model, range(count)), model)
+    mine, own = side_by_side(40, lambda n: index.search(query(n % count)), lambda n: bare(n % count))
+    yield Row(
+        f"lancedb: search at {count} × {DIM} / bare flat query", mine / own, "×", 1.5, f"{mine:.1f} ms against {own:.1f} ms"
+    )
+    index.close()
+
+
+def above_the_threshold(folder: Path, scale: float) -> Iterator[Row]:
+    """The approximate index against exact search over the same rows: time, and what it misses."""
+    count = int(100_000 * scale)
+    model = Numbered(count)
+    index = searcher(folder / "indexed", model, index_rows=max(1_000, count // 2))
+    began = time.perf_counter()
+    fill(index, range(count))
+    index.flush()
+    index._table.compact()
+    built_s = time.perf_counter() - began
+    bare = bare_search(bare_table(folder / "bare", model, range(count)), model)
+    mine, flat = side_by_side(15, lambda n: index.search(query(n % count)), lambda n: bare(n % count))
+    recalls: list[float] = []
+    for number in range(0, count, max(1, count // 50)):
+        similar = model.vectors @ model.embed_query(f"near {number}")
+        best = {f"memory-{place}" for place in np.argsort(-similar)[:TOP_K]}
+        found = {hit.entry.id.key for hit in index.search(query(number))}
+        recalls.append(len(best & found) / TOP_K)
+    yield Row(
+        f"lancedb: search at {count} × {DIM} / bare flat query", mine / flat, "×", 0.2,
+        f"{mine:.1f} ms against {flat:.1f} ms; filled and indexed in {built_s:.0f} s",
+    )  # fmt: skip
+    recall = statistics.mean(recalls)
+    yield Row(f"lancedb: recall@{TOP_K} at {count}", recall, "", 0.98, f"{len(recalls)} queries", at_least=True)
+    index.close()
+
+
+def naive_for_comparison(folder: Path, scale: float) -> Iterator[Row]:
+    """LanceDB's own upsert, one entry a commit: why changes are collected. No promise, so no bound."""
+    import lancedb
+
+    count = int(300 * scale)
+    model = Numbered(count)
+    table = lancedb.connect(str(folder), read_consistency_interval=timedelta(0)).create_table(
+        "naive", schema=layout.schema(model.model_id, DIM)
+    )
+    began = time.perf_counter()
+    for number in range(count):
+        rows = layout.to_arrow([layout.Row(entry(number), model.vectors[number])], [], table.schema)
+        table.merge_insert("uid").when_matched_update_all().when_not_matched_insert_all().execute(rows)
+    each_ms = (time.perf_counter() - began) / count * 1e3
+    yield Row(f"(naive: files after {count} single upserts)", files_of(folder), "files", float("inf"), f"{each_ms:.1f} ms each")
+
+
+MEASUREMENTS: tuple[Callable[[Path, float], Iterator[Row]], ...] = (
+    after_single_upserts,
+    beside_a_bare_query,
+    naive_for_comparison,
+    above_the_threshold,
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data: for a look, not for the promises")
+    parser.add_argument("--only", default="", help="run only measurements whose name contains this")
+    options = parser.parse_args()
+    rows: list[Row] = []
+    for measure in MEASUREMENTS:
+        if options.only not in measure.__name__:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            for row in measure(Path(folder), 0.1 if options.quick else 1.0):
+                rows.append(row)
+                bound = f"{'≥' if row.at_least else '≤'} {row.bound:g}"
+                print(f"{'ok  ' if row.holds else 'FAIL'} {row.name}: {row.value:.3g} {row.unit} ({bound}) {row.detail}", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) | {"holds": row.holds} for row in rows], indent=1, ensure_ascii=False))
+    return 0 if all(row.holds for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

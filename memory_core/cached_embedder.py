@@ -1,0 +1,75 @@
+"""An embedder behind the cache: what numpy, LanceDB and every other vector index use."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import RLock
+
+import numpy as np
+
+from memory_core.contracts import BackendContext, Embedder
+from memory_core.embedding_cache import DEFAULT_MAX_BYTES, FILE_NAME, EmbeddingCache
+from memory_core.vectors import Vectors
+
+_QUERIES_KEPT = 256
+
+
+class CachedEmbedder(Embedder):
+    """An embedder whose documents come from the cache where they can; only missing texts reach the model.
+
+    The latest queries are kept in memory, so that one search by several arms embeds its text once.
+    """
+
+    def __init__(self, embedder: Embedder, cache: EmbeddingCache, batch_size: int = 256) -> None:
+        self.embedder = embedder
+        self.cache = cache
+        self._batch_size = batch_size
+        self._queries: OrderedDict[str, Vectors] = OrderedDict()
+        self._lock = RLock()
+
+    @property
+    def model_id(self) -> str:  # noqa: D102 - the contract says it
+        return self.embedder.model_id
+
+    @property
+    def dim(self) -> int:  # noqa: D102 - the contract says it
+        return self.embedder.dim
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:  # noqa: D102 - the contract says it
+        model_id, dim = self.model_id, self.dim
+        known = self.cache.get(model_id, dim, list(dict.fromkeys(texts)))
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        for start in range(0, len(missing), self._batch_size):
+            batch = missing[start : start + self._batch_size]
+            rows = self.embedder.embed_documents(batch)
+            self.cache.put(model_id, batch, rows)
+            known.update(zip(batch, rows, strict=True))
+        result = np.empty((len(texts), dim), dtype=np.float32)
+        for place, text in enumerate(texts):
+            result[place] = known[text]
+        return result
+
+    def embed_query(self, text: str) -> Vectors:  # noqa: D102 - the contract says it
+        with self._lock:
+            known = self._queries.get(text)
+            if known is not None:
+                self._queries.move_to_end(text)
+                return known
+        vector = self.embedder.embed_query(text)
+        vector.flags.writeable = False
+        with self._lock:
+            self._queries[text] = vector
+            while len(self._queries) > _QUERIES_KEPT:
+                self._queries.popitem(last=False)
+        return vector
+
+    def unknown_share(self, text: str) -> float:  # noqa: D102 - the contract says it
+        return self.embedder.unknown_share(text)
+
+    def close(self) -> None:  # noqa: D102 - the contract says it
+        self.embedder.close()
+        self.cache.close()
+
+
+def cached(embedder: Embedder, context: BackendContext, max_bytes: int = DEFAULT_MAX_BYTES) -> CachedEmbedder:
+    """Return `embedder` behind the cache that all indexes of this user share."""
+    return CachedEmbedder(embedder, EmbeddingCache((context.cache_dir or context.index_dir) / FILE_NAME, max_bytes))

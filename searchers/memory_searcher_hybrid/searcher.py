@@ -1,0 +1,273 @@
+"""The searcher: asks its arms side by side, fuses what they say, and reports the arm that cannot."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeVar
+
+from memory_core.contracts import BackendContext, ChangeFeed, MemorySearcher, Problem
+from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
+from memory_searcher_hybrid import HybridOptions
+from memory_searcher_hybrid.arms import RETRY_S, Arms
+from memory_searcher_hybrid.background import Background, Follower
+from memory_searcher_hybrid.fusion import Answer, fuse, sight
+from memory_searcher_hybrid.stages import Diversity, Recency, Rerank, Stage
+
+T = TypeVar("T")
+
+
+class HybridSearcher(MemorySearcher):
+    """Several searchers as one. Lexical arms follow the store at once, dense ones in the background.
+
+    An entry is therefore found by its words as soon as it is stored, and by its meaning a little later. An arm that
+    fails is named in `problems()` and in each hit's `explain` (`"NAME.failed": 1`), and the others answer; so is one
+    that has not caught up (`"NAME.pending": 1`), and one that cannot read the query (`"NAME.sight"` below 1). Only when
+    all arms fail does a call raise.
+
+    Args:
+        arms: Searchers by name; closed with the hybrid.
+        options: See `HybridOptions`.
+        stages: What follows the fusion.
+
+    """
+
+    def __init__(
+        self, arms: Mapping[str, MemorySearcher], options: HybridOptions | None = None, stages: Sequence[Stage] = ()
+    ) -> None:
+        super().__init__()
+        self._options = options or HybridOptions()
+        self._stages = tuple(stages)
+        self._arms = Arms(arms)
+        lexical = [name for name, arm in arms.items() if arm.kind == "lexical"]
+        # Without a lexical arm nothing could be found at once: then all are brought up before a search.
+        self._prompt = lexical or list(arms)
+        self._slow = {name: Follower(name, arm) for name, arm in arms.items() if name not in self._prompt}
+        self._background = Background(self._followed)
+        self._pool = ThreadPoolExecutor(max_workers=2 * len(arms), thread_name_prefix="memory-core-arm")
+
+    # --- following -------------------------------------------------------------------------------------------------
+
+    def follow(self, changes: ChangeFeed, user_id: str) -> int:
+        """Bring the lexical arms up to the store; let the dense ones follow, and wait for them shortly.
+
+        Each arm reads the store by its own cursor, so that one that is behind catches up alone.
+        """
+        totals = self._arms.each(self._prompt, "follow", lambda arm: arm.follow(changes, user_id))
+        place = self._cursor(next(iter(totals)), user_id)
+        late = [
+            follower
+            for name, follower in self._slow.items()
+            if not self._arms.resting(name, "follow") and self._cursor(name, user_id) != place
+        ]
+        for follower in late:
+            self._background.enqueue(follower, changes, user_id)
+        if late and self._options.wait_ms:
+            self._background.wait(self._options.wait_ms / 1000, user_id)
+        return max(totals.values())
+
+    def _followed(self, name: str, error: Exception | None) -> None:
+        self._arms.report(name, "follow", error, RETRY_S)
+
+    def _cursor(self, name: str, user_id: str) -> str | None:
+        try:
+            return self._arms.by_name[name].cursor(user_id)
+        except Exception:  # noqa: BLE001 - an arm may raise anything; following it says what is wrong
+            return None
+
+    def cursor(self, user_id: str) -> str | None:
+        """Return where all arms stand; None when they differ: `follow` then brings up each by its own cursor."""
+        cursors = {self._cursor(name, user_id) for name in self._arms.by_name}
+        return cursors.pop() if len(cursors) == 1 else None
+
+    def drain(self, timeout_s: float | None = None) -> bool:
+        """Wait until the dense arms have caught up with what they were told of; return whether they did in time."""
+        return self._background.wait(timeout_s)
+
+    def apply(self, batch: ChangeBatch, user_id: str) -> None:  # noqa: D102 - the contract says it
+        self._change(lambda arm: arm.apply(batch, user_id))
+
+    def update_index(self, entry: MemoryEntry) -> None:  # noqa: D102 - the contract says it
+        self._change(lambda arm: arm.update_index(entry))
+
+    def remove_index(self, id: MemoryId) -> None:  # noqa: D102 - the contract says it
+        self._change(lambda arm: arm.remove_index(id))
+
+    def clear(self, user_id: str | None = None) -> None:  # noqa: D102 - the contract says it
+        self._change(lambda arm: arm.clear(user_id))
+
+    def _change(self, change: Callable[[MemorySearcher], None]) -> None:
+        """Change every arm; an arm that cannot does not keep the others from it, and its error is raised at the end."""
+        first: Exception | None = None
+        for name, arm in self._arms.by_name.items():
+            follower = self._slow.get(name)
+            try:
+                if follower is None:
+                    change(arm)
+                else:
+                    with follower.lock:
+                        change(arm)
+            except Exception as error:  # noqa: BLE001 - raised below
+                first = first or error
+        if first is not None:
+            raise first
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def search(self, query: SearchQuery) -> list[SearchHit]:  # noqa: D102 - the contract says it
+        if query.top_k < 1 or not query.text.strip():
+            return []
+        wide = replace(query, top_k=max(self._options.depth, query.top_k))
+        given = self._answers(wide)
+        if self._options.fusion == "union":
+            self._complete(given, wide)
+        hits = fuse(given, self._options.fusion, self._options.dense_weight)
+        for stage in self._stages:
+            hits = stage(query, hits)
+        hits = hits[: query.top_k]
+        notes = self._notes(given, query.user_id)
+        return [SearchHit(hit.entry, hit.score, {**hit.explain, **notes}) for hit in hits] if notes else hits
+
+    def _answers(self, query: SearchQuery) -> list[Answer]:
+        """Ask all arms side by side; one that is late is left out, and alone for a while.
+
+        Raises:
+            IndexUnavailableError: None answers.
+
+        """
+        asked = [name for name in (*self._prompt, *self._slow) if not self._arms.resting(name, "search")]
+        # The first arm runs in this thread: with fast arms a thread costs more than it gives.
+        running: list[tuple[str, Future[Answer | None]]] = [
+            (name, self._pool.submit(self._ask, name, query)) for name in asked[1:]
+        ]
+        end = time.monotonic() + self._options.arm_timeout_s
+        answers = [self._ask(name, query) for name in asked[:1]]
+        for name, future in running:
+            try:
+                answers.append(future.result(max(0.001, end - time.monotonic())))
+            except TimeoutError:
+                future.cancel()
+                late = TimeoutError(f"no answer within {self._options.arm_timeout_s:g} seconds")
+                self._arms.report(name, "search", late, RETRY_S)
+        given = [answer for answer in answers if answer is not None]
+        if not given:
+            raise self._arms.nobody(self._arms.by_name)
+        return given
+
+    def _ask(self, name: str, query: SearchQuery) -> Answer | None:
+        def run(arm: MemorySearcher) -> Answer:
+            if arm.kind == "lexical":
+                hits = arm.search(query)
+                return Answer(name, False, hits, {hit.entry.id: hit.score for hit in hits})
+            trust = sight(arm.unknown_share(query.text))
+            if trust <= 0:
+                return Answer(name, True, [], sight=0.0)
+            hits = arm.search(query)
+            return Answer(name, True, hits, {hit.entry.id: hit.score for hit in hits}, arm.score_stats(query), trust)
+
+        return self._arms.attempt(name, "search", run, None)
+
+    def _complete(self, answers: Sequence[Answer], query: SearchQuery) -> None:
+        """Ask each arm for its true scores of what only others found."""
+        candidates = {hit.entry.id for answer in answers for hit in answer.hits}
+        for answer in answers:
+            missing = [id for id in candidates if id not in answer.scores] if answer.sight > 0 else []
+            if missing:
+                nothing: dict[MemoryId, float] = {}
+                answer.scores.update(
+                    self._arms.attempt(answer.name, "search", lambda arm, ids=missing: arm.scores(query, ids), nothing)
+                )
+
+    def _notes(self, given: Sequence[Answer], user_id: str) -> dict[str, float]:
+        notes = {f"{name}.failed": 1.0 for name in self._arms.failures()}
+        if self._slow:
+            notes.update({f"{name}.pending": 1.0 for name, _ in self._background.pending(user_id)})
+        notes.update({f"{a.name}.sight": round(a.sight, 3) for a in given if a.dense and a.sight < 1})
+        return notes
+
+    def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
+        """Return the scores of those of the given entries that are among the candidates."""
+        wanted = set(ids)
+        hits = self.search(replace(query, top_k=max(self._options.depth, len(wanted))))
+        return {hit.entry.id: hit.score for hit in hits if hit.entry.id in wanted}
+
+    def list_all(  # noqa: D102 - the contract says it
+        self, user_id: str, limit: int, *, now: datetime | None = None, scopes: Sequence[str] | None = None
+    ) -> list[MemoryEntry]:
+        return self._first(lambda arm: arm.list_all(user_id, limit, now=now, scopes=scopes))
+
+    def hot(  # noqa: D102 - the contract says it
+        self, user_id: str, limit: int, *, now: datetime | None = None, scopes: Sequence[str] | None = None
+    ) -> list[MemoryEntry]:
+        return self._first(lambda arm: arm.hot(user_id, limit, now=now, scopes=scopes))
+
+    def count(self, user_id: str, *, now: datetime | None = None, below: int | None = None) -> int:  # noqa: D102
+        return self._first(lambda arm: arm.count(user_id, now=now, below=below))
+
+    def _first(self, run: Callable[[MemorySearcher], T]) -> T:
+        """Return the answer of the first arm that can give one; those that are up to date come first."""
+        names = (*self._prompt, *self._slow)
+        for name in names:
+            answers: list[T] = self._arms.attempt(name, "list", lambda arm: [run(arm)], [])
+            if answers:
+                return answers[0]
+        raise self._arms.nobody(names)
+
+    # --- state -----------------------------------------------------------------------------------------------------
+
+    def problems(self) -> list[Problem]:
+        """Name the arms that fail or are behind, and what they say themselves."""
+        found = [
+            Problem(
+                "error",
+                "arm-down",
+                f"The arm {name!r} of the hybrid search does not answer: {reason}",
+                name,
+                f"The other arms answer meanwhile. Repair it, then `memory-core reindex --searcher {name}`.",
+            )
+            for name, reason in self._arms.failures().items()
+        ]
+        found.extend(
+            Problem("info", "arm-behind", f"The arm {name!r} is still embedding.", name, "It catches up by itself.")
+            for name in _different(name for name, _ in self._background.pending())
+        )
+        for arm in self._arms.by_name.values():
+            found.extend(arm.problems())
+        return found
+
+    def close(self) -> None:
+        """Finish embedding (for at most `drain_timeout_s`) and close the arms."""
+        self._background.close(self._options.drain_timeout_s)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for arm in self._arms.by_name.values():
+            arm.close()
+
+
+def _different(names: Iterable[str]) -> list[str]:
+    return sorted(set(names))
+
+
+def build_hybrid(options: HybridOptions, context: BackendContext) -> HybridSearcher:
+    """Build the arms by name, and the hybrid over them.
+
+    Raises:
+        PluginError, ConfigError: An arm is unknown, incomplete or wrongly configured.
+
+    """
+    arms: dict[str, MemorySearcher] = {}
+    try:
+        for name in options.arms:
+            arms[name] = context.build_searcher(name)
+    except BaseException:
+        for arm in arms.values():
+            arm.close()
+        raise
+    stages: list[Stage] = []
+    if options.rerank_model is not None:
+        stages.append(Rerank(options.rerank_model, options.rerank_depth))
+    if options.half_life_days is not None:
+        stages.append(Recency(options.half_life_days, options.recency_weight))
+    if options.diversity > 0:
+        stages.append(Diversity(options.diversity, context.stemmer))
+    return HybridSearcher(arms, options, stages)

@@ -1,0 +1,311 @@
+"""One index directory on disk: opening it at its newest state, committing to it, noticing that it is damaged.
+
+Whoosh writes a table of contents (`_MAIN_<generation>.toc`) at each commit and renames it into place, so a killed
+writer leaves the state before. It does not fsync; after a power cut the index may be damaged, which opening or reading
+it shows, and it is then built anew from the store.
+"""
+
+import logging
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from whoosh import columns, fields, index
+from whoosh.codec.whoosh3 import W3Codec, W3Segment
+from whoosh.filedb.filestore import FileStorage
+from whoosh.index import TOC, FileIndex, LockError
+from whoosh.reading import SegmentReader
+from whoosh.searching import Searcher
+from whoosh.writing import CLEAR, MERGE_SMALL, SegmentWriter
+
+from memory_core.errors import IndexUnavailableError
+
+log = logging.getLogger(__name__)
+
+STATE_ID = "state"
+"""The id of the one document that holds the cursor; entries have hashes for ids."""
+
+_POLL_S = 0.005
+_LEFTOVER = re.compile(r"_MAIN_\d+\.toc\.[\d.e+-]+")
+Document = Mapping[str, Any]
+Stamp = tuple[int, int, int]
+
+
+def schema() -> fields.Schema:
+    """Return the fields: `terms` holds our own tokens, separated by spaces, so that Whoosh's analyzer only splits.
+
+    All that filters and listings need is in one column (see `ranking.pack_facts`): each column is a file of its own in
+    each segment, which costs at every commit and every opening.
+    """
+    return fields.Schema(
+        id=fields.ID(unique=True),
+        terms=fields.KEYWORD(scorable=False),
+        facts=fields.COLUMN(columns.VarBytesColumn()),
+        entry=fields.STORED(),
+        state=fields.STORED(),
+    )
+
+
+def document_id(scope: str, key: str) -> str:
+    """Return the indexed id of an entry of one user: a hash, short, and never confused with the id of the state."""
+    return blake2b(f"{len(scope)}\0{scope}\0{key}".encode(), digest_size=16).hexdigest()
+
+
+@dataclass(slots=True)
+class Opened:
+    """A reader of one generation. `state` is what the last commit stored beside the entries."""
+
+    searcher: Searcher
+    stamp: Stamp
+    state: str
+
+
+class Codec(W3Codec):
+    """Whoosh's codec, but for the names of new segments: its own come from `random`, which an application may seed.
+
+    Two processes that started from one seed would then write over each other's files.
+    """
+
+    def new_segment(self, storage: Any, indexname: str) -> W3Segment:
+        """Return a segment under a name that nobody else gives."""
+        del storage
+        return W3Segment(W3Codec(), indexname, segid=token_hex(8))
+
+
+def _merge(writer: SegmentWriter, segments: list[Any]) -> list[Any]:
+    """Merge what is small, as Whoosh does, and what is mostly deleted, which it would keep for ever."""
+    kept: list[Any] = []
+    for segment in segments:
+        if segment.deleted_count() * 2 > segment.doc_count_all():
+            reader = SegmentReader(writer.storage, writer.schema, segment)
+            writer.add_reader(reader)
+            reader.close()
+        else:
+            kept.append(segment)
+    return list(MERGE_SMALL(writer, kept))
+
+
+class IndexFiles:
+    """The directory of one user's index. Not safe for several threads; its owner holds a lock."""
+
+    def __init__(self, directory: Path, lock_timeout_s: float) -> None:
+        self.directory = directory
+        self._timeout_s = lock_timeout_s
+        self._schema = schema()
+        self._opened: Opened | None = None
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def open(self) -> Opened | None:
+        """Return a reader of the newest commit, or None when there is no index yet. Nothing is written.
+
+        A damaged index is removed, and then there is none.
+
+        Raises:
+            IndexUnavailableError: The files are there but cannot be read now (permissions, too many open files).
+
+        """
+        with self.guarded():
+            return self._read()
+        return None
+
+    def _read(self) -> Opened | None:
+        for _ in range(10):
+            stamp = self._newest()
+            if stamp is None:
+                break
+            if self._opened is not None and self._opened.stamp == stamp:
+                return self._opened
+            self._forget_reader()
+            try:
+                # A fresh searcher each time: Searcher.refresh() brings deleted documents back.
+                searcher = self._index().searcher()
+            except (FileNotFoundError, index.EmptyIndexError):
+                if self._newest() == stamp:
+                    raise  # not a commit that overtook us: a file is missing
+                continue
+            self._opened = Opened(searcher, stamp, self._stored_state(searcher))
+            return self._opened
+        self._forget_reader()
+        return None
+
+    @staticmethod
+    def _stored_state(searcher: Searcher) -> str:
+        """Return what the last commit stored beside the entries; nothing for an index that was only just made."""
+        try:
+            stored = searcher.document(id=STATE_ID)
+            if stored is None and searcher.doc_count_all():
+                raise index.IndexError("the index holds no cursor")
+        except BaseException:
+            searcher.close()
+            raise
+        return str(stored["state"]) if stored is not None else ""
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Remove the index when what happens inside shows that it is damaged.
+
+        Whoosh has no checksums: damage shows as any exception at all. Failures of the system are not damage.
+
+        Raises:
+            IndexUnavailableError: The system refused; or the index was damaged while it was searched.
+
+        """
+        try:
+            yield
+        except IndexUnavailableError:
+            raise
+        except (PermissionError, MemoryError, InterruptedError) as error:
+            raise self._unavailable("cannot be read", error) from error
+        except Exception as error:
+            if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
+                raise self._unavailable("cannot be read", error) from error
+            log.warning("The index in %s is damaged (%s) and is built anew", self.directory, type(error).__name__)
+            self.remove()
+
+    def _unavailable(self, what: str, error: Exception) -> IndexUnavailableError:
+        return IndexUnavailableError(
+            f"The Whoosh index in {self.directory} {what}: {error}. Check the directory's rights and free space, or "
+            "delete it: it is built anew from the store."
+        )
+
+    def _newest(self) -> Stamp | None:
+        """Return what tells the newest commit from every other: its number and its file (a rebuilt index counts anew)."""
+        pattern = TOC._pattern("MAIN")
+        try:
+            names = os.listdir(self.directory)
+            newest = max((int(match.group(1)) for name in names if (match := pattern.match(name))), default=None)
+            if newest is None:
+                return None
+            status = os.stat(self.directory / TOC._filename("MAIN", newest))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return newest, status.st_ino, status.st_mtime_ns
+
+    def _index(self) -> FileIndex:
+        # With our own schema the pickled one in the files is skipped.
+        return FileIndex(FileStorage(str(self.directory)), schema=self._schema)
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    def commit(self, decide: "Callable[[Opened | None], Change | None]") -> None:
+        """Change the index in one step, under the lock that all processes share.
+
+        `decide` is told the newest state, which nobody else can change meanwhile, and returns what to write.
+
+        Raises:
+            IndexUnavailableError: Another process holds the lock for too long, or it cannot be written.
+
+        """
+        try:
+            if not self._commit(decide) and not self._commit(decide):
+                raise IndexUnavailableError(f"The Whoosh index in {self.directory} is damaged again and again.")
+        except LockError as error:
+            raise IndexUnavailableError(
+                f"Another process has been writing the Whoosh index in {self.directory} for {self._timeout_s:g} seconds. "
+                "Try again, or raise lock_timeout_s of [searchers.whoosh]."
+            ) from error
+        except OSError as error:
+            raise self._unavailable("cannot be written", error) from error
+
+    def _commit(self, decide: "Callable[[Opened | None], Change | None]") -> bool:
+        """Try once; return False when the index turned out to be damaged and was removed."""
+        writer = self._writer()
+        try:
+            done = False
+            with self.guarded():
+                opened = self._read()
+                done = True
+            change = decide(opened) if done else None
+            if change is None:
+                return done
+            if not change.replace and opened is not None:
+                for id in (*change.removed, *(document["id"] for document in change.documents)):
+                    number = opened.searcher.document_number(id=id)
+                    if number is not None:
+                        writer.delete_document(number)
+            for document in change.documents:
+                writer.add_document(**document)
+            writer.commit(mergetype=CLEAR if change.replace else _merge)
+            return True
+        finally:
+            if not writer.is_closed:
+                with suppress(Exception):
+                    writer.cancel()
+
+    def _writer(self) -> SegmentWriter:
+        """Return a writer that holds the lock; the directory and an empty index are made when they are missing."""
+        for attempt in (1, 2):
+            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            storage = FileStorage(str(self.directory))
+            lock = storage.lock("MAIN_CREATE")
+            lock.acquire(blocking=True)
+            try:
+                if self._newest() is None:
+                    FileIndex.create(storage, self._schema)
+            finally:
+                lock.release()
+            try:
+                writer = SegmentWriter(
+                    FileIndex(storage, schema=self._schema),
+                    timeout=self._timeout_s,
+                    delay=_POLL_S,
+                    codec=Codec(),
+                    compound=False,
+                )
+            except (LockError, PermissionError):
+                raise
+            except Exception as error:
+                if attempt == 2:
+                    raise self._unavailable("cannot be opened", error) from error
+                self.remove()
+                continue
+            self._sweep()
+            return writer
+        raise AssertionError("unreachable")
+
+    def _sweep(self) -> None:
+        """Delete what a killed writer left; we hold the lock, so nobody is writing."""
+        for name in os.listdir(self.directory):
+            if _LEFTOVER.fullmatch(name):
+                (self.directory / name).unlink(missing_ok=True)
+
+    # --- removing --------------------------------------------------------------------------------------------------
+
+    def remove(self) -> None:
+        """Delete the directory: out of the way in one step, then file by file."""
+        self._forget_reader()
+        trash = self.directory.with_name(f"{self.directory.name}.{os.getpid()}.{os.urandom(4).hex()}.old")
+        try:
+            self.directory.rename(trash)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._unavailable("is damaged and cannot be removed", error) from error
+        shutil.rmtree(trash, ignore_errors=True)
+
+    def _forget_reader(self) -> None:
+        if self._opened is not None:
+            with suppress(Exception):
+                self._opened.searcher.close()
+            self._opened = None
+
+    def close(self) -> None:
+        """Close the files."""
+        self._forget_reader()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one commit does: `replace` forgets everything before. `documents` include the one with the state."""
+
+    documents: Sequence[Document]
+    removed: Sequence[str] = ()
+    replace: bool = False

@@ -1,0 +1,343 @@
+"""What is particular to the KV storer: one SQLite file per scope."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_core.contracts import Clock
+from memory_core.errors import CorruptEntryError, StorageUnavailableError, UnknownScopeError
+from memory_core.model import MemoryId
+from memory_core.testing import StorerContract
+from memory_storer_kv import schema as kv_schema
+from memory_storer_kv.storer import KvStorer
+from tests.support.stores import ROOT, Follower, StillClock, entry, raw
+
+Make = Callable[..., KvStorer]
+
+
+class TestKvStorer(StorerContract):
+    @pytest.fixture
+    def open_storer(self, tmp_path: Path) -> Callable[[Clock], KvStorer]:
+        scopes = {"user": tmp_path / "user", "workspace": tmp_path / "workspace"}
+        return lambda clock: KvStorer(scopes, clock=clock)
+
+
+# --- what is on the disk -------------------------------------------------------------------------------------------
+
+
+def test_reading_makes_nothing(make_kv: Make, tmp_path: Path) -> None:
+    storer = make_kv()
+    id = MemoryId("workspace", "shared", "a")
+    assert storer.get(id) is None
+    assert storer.get_many([id]) == {}
+    assert not storer.remove(id)
+    assert list(storer.scan()) == []
+    assert storer.users() == []
+    assert storer.purge_expired(StillClock().now()) == 0
+    assert storer.problems() == []
+    assert storer.changes(None, "shared").complete
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_file_reads_as_an_empty_store(make_kv: Make, kv_file: Path) -> None:
+    kv_file.parent.mkdir()
+    kv_file.touch()
+    storer = make_kv()
+    assert list(storer.scan()) == []
+    assert kv_file.stat().st_size == 0
+    storer.put(entry("a"))
+    assert [found.id.key for found in storer.scan()] == ["a"]
+
+
+def test_a_read_only_folder_can_be_read_and_refuses_writes() -> None:
+    """Root may write everywhere, so that another user must try, in a folder that he may enter."""
+    code = """
+import os, shutil, sys, tempfile
+from pathlib import Path
+from memory_core.errors import StorageUnavailableError
+from memory_storer_kv.storer import KvStorer
+from tests.support.stores import entry
+place = Path(tempfile.mkdtemp())
+writer = KvStorer({"workspace": place})
+writer.put(entry("a"))
+writer.close()
+os.chmod(place, 0o555)
+os.chmod(place / "memory.kv.sqlite3", 0o444)
+child = os.fork()
+if child == 0:
+    status = 1
+    try:
+        if os.getuid() == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+        storer = KvStorer({"workspace": place})
+        assert [found.id.key for found in storer.scan()] == ["a"]
+        assert storer.get(entry("a").id) == entry("a")
+        assert storer.changes(None, "shared").upserts == [entry("a")]
+        for write in (lambda: storer.put(entry("b")), lambda: storer.remove(entry("a").id)):
+            try:
+                write()
+            except StorageUnavailableError as error:
+                assert "read-only" in str(error) or "cannot be opened" in str(error), error
+            else:
+                raise AssertionError("a write into a read-only folder was reported as done")
+        assert sorted(os.listdir(place)) == ["memory.kv.sqlite3"]
+        status = 0
+    except BaseException:
+        import traceback
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+_, status = os.waitpid(child, 0)
+os.chmod(place, 0o755)
+shutil.rmtree(place)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_file_deleted_under_us_is_made_anew(make_kv: Make, kv_file: Path) -> None:
+    storer = make_kv()
+    follower = Follower(storer)
+    storer.put(entry("a"))
+    follower.follow()
+    for path in kv_file.parent.iterdir():
+        path.unlink()
+    assert list(storer.scan()) == []
+    storer.put(entry("b"))
+    assert [found.id.key for found in make_kv().scan()] == ["b"]
+    follower.follow()
+    assert follower.keys() == {"b"}
+
+
+def test_a_restored_backup_is_noticed_by_followers(make_kv: Make, kv_file: Path, tmp_path: Path) -> None:
+    storer = make_kv()
+    follower = Follower(storer)
+    storer.put(entry("a"))
+    storer.close()
+    backup = kv_file.read_bytes()
+    storer.put(entry("b"))
+    follower.follow()
+    storer.close()
+    restored = tmp_path / "restored"
+    restored.write_bytes(backup)
+    restored.rename(kv_file)
+    follower.follow()
+    assert follower.keys() == {"a"} == {found.id.key for found in storer.scan()}
+
+
+def test_damage_is_named_and_nothing_is_overwritten(make_kv: Make, kv_file: Path) -> None:
+    kv_file.parent.mkdir()
+    kv_file.write_text("this is not a database, it is a diary\n" * 100)
+    storer = make_kv()
+    for call in (lambda: storer.put(entry("a")), lambda: storer.get(entry("a").id), lambda: list(storer.scan())):
+        with pytest.raises(StorageUnavailableError, match="is not a memory file; move it away"):
+            call()
+    assert [problem.code for problem in storer.problems()] == ["kv-unavailable"]
+    assert kv_file.read_text().startswith("this is not a database")
+
+
+def test_a_damaged_page_is_reported(make_kv: Make, kv_file: Path) -> None:
+    storer = make_kv(durability="normal")
+    storer.put_many(entry(f"k{number}", "x" * 300) for number in range(500))
+    storer.close()
+    with kv_file.open("r+b") as handle:
+        handle.seek(kv_file.stat().st_size // 2)
+        handle.write(b"\xff" * 8192)
+    codes = {problem.code for problem in make_kv().problems()}
+    assert codes & {"kv-damaged", "kv-unavailable"}
+
+
+def test_a_file_of_a_newer_version_is_left_alone(make_kv: Make, kv_file: Path) -> None:
+    storer = make_kv()
+    storer.put(entry("a"))
+    storer.close()
+    raw(kv_file, f"PRAGMA user_version = {kv_schema.VERSION + 1}")
+    calls: list[Callable[[], object]] = [lambda: storer.put(entry("b")), lambda: storer.get(entry("a").id)]
+    for call in calls:
+        with pytest.raises(StorageUnavailableError, match="install a newer one"):
+            call()
+
+
+def test_an_unreadable_entry_is_reported_and_stops_no_other(make_kv: Make, kv_file: Path) -> None:
+    storer = make_kv()
+    storer.put_many([entry("a"), entry("b"), entry("c")])
+    raw(kv_file, "UPDATE entries SET body = ? WHERE key = 'b'", '{"content": "torn')
+    raw(kv_file, "UPDATE entries SET body = ? WHERE key = 'c'", "[1]")
+    assert {found.id.key for found in storer.scan()} == {"a"}
+    assert [found.id.key for found in storer.changes(None, "shared").upserts] == ["a"]
+    for key in "bc":
+        with pytest.raises(CorruptEntryError, match=f"memory '{key}' of 'shared'"):
+            storer.get(MemoryId("workspace", "shared", key))
+    assert [problem.code for problem in storer.problems()] == ["kv-unreadable-entry"] * 2
+
+
+def test_the_row_decides_whose_memory_it_is(make_kv: Make, kv_file: Path) -> None:
+    storer = make_kv()
+    storer.put(entry("a", user="alice"))
+    raw(kv_file, "UPDATE entries SET body = replace(body, 'alice', 'mallory')")
+    assert [found.id.user_id for found in storer.scan()] == ["alice"]
+    assert list(storer.scan("mallory")) == []
+
+
+def test_no_file_can_be_made(make_kv: Make, tmp_path: Path) -> None:
+    (tmp_path / "workspace").write_text("in the way")
+    with pytest.raises(StorageUnavailableError, match="cannot be written"):
+        make_kv().put(entry("a"))
+
+
+def test_an_unknown_scope_is_refused_everywhere(make_kv: Make, tmp_path: Path) -> None:
+    storer, id = make_kv(), MemoryId("workspaces", "shared", "a")
+    stranger = entry("a", scope="workspaces")
+    for call in (
+        lambda: storer.put(stranger),
+        lambda: storer.put_many([entry("b"), stranger]),
+        lambda: storer.get(id),
+        lambda: storer.get_many([id]),
+        lambda: storer.remove(id),
+        lambda: storer.scan(scope="workspaces"),
+    ):
+        with pytest.raises(UnknownScopeError, match="Did you mean 'workspace'"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("durability", "level"), [("full", 2), ("normal", 1)])
+def test_durability_is_what_sqlite_is_told(make_kv: Make, durability: str, level: int) -> None:
+    storer = make_kv(durability=durability)
+    storer.put(entry("a"))
+    connections = storer._files["workspace"]._connections
+    with connections.writing() as db:
+        assert db is not None
+        assert db.execute("PRAGMA synchronous").fetchone() == (level,)
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+# --- the change feed -----------------------------------------------------------------------------------------------
+
+
+def test_followers_of_other_users_stay_where_they_are(make_kv: Make) -> None:
+    storer = make_kv()
+    storer.put_many([entry("a", user="alice"), entry("b", user="bob")])
+    cursor = storer.changes(None, "alice").cursor
+    storer.put(entry("c", user="bob"))
+    storer.remove(entry("b", user="bob").id)
+    after = storer.changes(cursor, "alice")
+    assert not after
+    assert after.cursor == cursor
+
+
+def test_the_first_write_to_another_scope_does_not_send_followers_back(make_kv: Make) -> None:
+    storer = make_kv()
+    follower = Follower(storer)
+    storer.put(entry("a"))
+    follower.follow()
+    storer.put(entry("b", scope="user"))
+    assert follower.follow() == 1
+    assert (follower.keys(), follower.restarts) == ({"a", "b"}, 1)
+
+
+def test_tombstones_are_trimmed_and_late_followers_start_over(make_kv: Make, kv_file: Path) -> None:
+    storer = make_kv(tombstones=20, durability="normal")
+    late, timely = Follower(storer), Follower(storer)
+    storer.put_many(entry(f"k{number}") for number in range(100))
+    late.follow()
+    timely.follow()
+    for number in range(90):
+        storer.remove(entry(f"k{number}").id)
+        timely.follow()
+    assert 20 <= len(raw(kv_file, "SELECT key FROM entries WHERE body IS NULL")) <= 22
+    late.follow()
+    kept = {f"k{number}" for number in range(90, 100)}
+    assert late.keys() == timely.keys() == kept
+    assert (late.restarts, timely.restarts) == (2, 1)
+
+
+def test_a_long_first_reading_survives_removals(make_kv: Make) -> None:
+    storer = make_kv(tombstones=5, durability="normal")
+    storer.put_many(entry(f"k{number:03}") for number in range(100))
+    batch = storer.changes(None, "shared", 30)
+    held = {found.id.key for found in batch.upserts}
+    for number in range(60):
+        storer.remove(entry(f"k{number:03}").id)
+    follower = Follower(storer, limit=30)
+    follower.cursor, follower.held = batch.cursor, {found.id: found for found in batch.upserts}
+    assert held
+    follower.follow()
+    assert follower.keys() == {found.id.key for found in storer.scan()}
+
+
+def test_numbers_of_a_lost_tail_are_not_given_away_again(
+    make_kv: Make, kv_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a power failure with `durability="normal"`: the newest write is gone, and the machine was booted."""
+    storer = make_kv(durability="normal")
+    follower = Follower(storer)
+    storer.put(entry("a"))
+    storer.close()
+    earlier = kv_file.read_bytes()
+    storer.put(entry("lost"))
+    follower.follow()
+    storer.close()
+    (tmp_path / "earlier").write_bytes(earlier)
+    (tmp_path / "earlier").rename(kv_file)
+    monkeypatch.setattr(kv_schema, "boot_id", lambda: "the next boot")
+    storer.put(entry("b"))
+    follower.follow()
+    assert follower.keys() == {"a", "b"}
+
+
+def test_a_full_writer_after_a_normal_one(make_kv: Make, kv_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loose, strict = make_kv(durability="normal"), make_kv(durability="full")
+    loose.put(entry("a"))
+    epoch = raw(kv_file, "SELECT value FROM meta WHERE name = 'epoch'")
+    strict.put(entry("b"))
+    assert raw(kv_file, "SELECT value FROM meta WHERE name = 'epoch'") == epoch
+    strict.close()
+    monkeypatch.setattr(kv_schema, "boot_id", lambda: "the next boot")
+    strict.put(entry("c"))
+    assert raw(kv_file, "SELECT value FROM meta WHERE name = 'epoch'") != epoch
+    assert raw(kv_file, "SELECT value FROM meta WHERE name = 'boot'") == []
+
+
+def test_users_without_memories_are_forgotten_after_a_while(
+    make_kv: Make, kv_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = StillClock()
+    storer = make_kv(clock=clock)
+    follower = Follower(storer, "session-1")
+    storer.put(entry("a", user="session-1"))
+    storer.put(entry("a", user="session-2"))
+    follower.follow()
+    storer.remove(entry("a", user="session-1").id)
+    assert storer.purge_expired(clock.now()) == 0
+    assert raw(kv_file, "SELECT count(*) FROM users") == [(2,)]
+    later = time.time_ns() + 91 * 86_400 * 10**9
+    monkeypatch.setattr(time, "time_ns", lambda: later)
+    assert storer.purge_expired(clock.now()) == 0
+    assert raw(kv_file, "SELECT user FROM users") == [("session-2",)]
+    assert raw(kv_file, "SELECT user FROM entries") == [("session-2",)]
+    storer.put(entry("b", user="session-1"))
+    follower.follow()
+    assert follower.keys() == {"b"}
+
+
+@pytest.mark.parametrize("count", [0, 1, 100, 101, 1_001, 40_000])
+def test_removing_all_of_one_user_leaves_the_others(make_kv: Make, count: int) -> None:
+    storer = make_kv(durability="normal")
+    mine = [entry(f"k{number}", user="user") for number in range(count)]
+    storer.put_many([*mine, entry("other", user="user2")])
+    follower = Follower(storer, "user")
+    assert follower.follow() == count
+    assert sum(storer.remove(found.id) for found in mine) == count
+    follower.follow()
+    assert follower.held == {}
+    assert list(storer.scan("user")) == []
+    assert [found.id.user_id for found in storer.scan()] == ["user2"]
