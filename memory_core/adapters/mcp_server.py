@@ -173,3 +173,22 @@ class _WithToken:
                 await send({"type": "http.response.body", "body": b'{"error": "A valid bearer token is needed."}'})
                 return
         await self._app(scope, receive, send)
+
+
+def serve_stdio(server: "Server[Any]") -> None:
+    """Serve one client over standard input and output until it hangs up."""
+    import anyio
+    from mcp.server.stdio import stdio_server
+
+    async def serve() -> None:
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+
+    anyio.run(serve)
+
+
+def serve_http(app: Any, host: str, port: int) -> None:
+    """Serve HTTP until the process is told to stop."""
+    import uvicorn
+
+    uvicorn.run(app, host=host, port=port, log_level="warning")

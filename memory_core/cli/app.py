@@ -23,6 +23,7 @@ COMMANDS = {
     "migrate": "memory_core.cli.transfer:migrate",
     "reindex": "memory_core.cli.transfer:reindex",
     "ledger": "memory_core.cli.ledger:ledger",
+    "mcp": "memory_core.cli.mcp:mcp",
     "doctor": "memory_core.cli.doctor:doctor",
     "plugins": "memory_core.cli.plugins:plugins",
     "config": "memory_core.cli.config:config",
