@@ -1,12 +1,13 @@
-"""The promises of the vector searchers as ratios in one run: `python benchmarks/search.py [--json FILE] [--quick]`.
+"""The promises of the searchers as ratios in one run: `python benchmarks/search.py [--json FILE] [--quick]`.
 
-Each row measures a searcher beside the bare operation on the same data in the same process, turn by turn, so that a slow
-or busy machine slows both. Vectors are random directions around random centres, 384 numbers each, as a small model
-gives them; embedding is not measured. Exit code 1 when a promise does not hold.
+Each row measures a searcher beside the bare operation on the same data in the same process, turn by turn, so that a
+slow or busy machine slows both. Vectors are random directions around random centres, 384 numbers each, as a small
+model gives them; embedding is not measured. Exit code 1 when a promise does not hold.
 """
 
 import argparse
 import json
+import random
 import statistics
 import sys
 import tempfile
@@ -14,11 +15,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from memory_core.contracts import MemorySearcher
 from memory_core.model import ChangeBatch, MemoryEntry, SearchQuery
 from memory_core.testing import make_entry
 from memory_core.testing.clock import START
@@ -26,6 +29,8 @@ from memory_core.vectors import TextEmbedder, Vectors, unit_rows
 from memory_searcher_lancedb import rows as layout
 from memory_searcher_lancedb.searcher import LanceDBSearcher
 from memory_searcher_lancedb.store import LanceTable
+
+lancedb: Any = import_module("lancedb")  # its types are incomplete
 
 DIM = 384
 TOP_K = 10
@@ -55,7 +60,9 @@ class Numbered(TextEmbedder):
     def __init__(self, count: int) -> None:
         source = np.random.default_rng(11)
         centres = source.normal(size=(CENTRES, DIM))
-        self.vectors: Vectors = unit_rows(centres[source.integers(CENTRES, size=count)] + source.normal(size=(count, DIM)))
+        self.vectors: Vectors = unit_rows(
+            centres[source.integers(CENTRES, size=count)] + source.normal(size=(count, DIM))
+        )
         self.shift: Vectors = unit_rows(source.normal(size=(1_000, DIM)))
 
     @property
@@ -109,8 +116,6 @@ def side_by_side(runs: int, *measured: Callable[[int], object]) -> list[float]:
 
 def bare_table(folder: Path, model: Numbered, numbers: Sequence[int]) -> Any:
     """Return a LanceDB table of the same rows, written at once: what one would make by hand."""
-    import lancedb
-
     table = lancedb.connect(str(folder)).create_table("bare", schema=layout.schema(model.model_id, DIM))
     vectors = model.vectors
     rows = [layout.Row(entry(number), vectors[number]) for number in numbers]
@@ -145,7 +150,9 @@ def after_single_upserts(folder: Path, scale: float) -> Iterator[Row]:
     fill(compacted, range(count))
     compacted.flush()
     compacted._table.compact()
-    mine, fresh = side_by_side(40, lambda n: index.search(query(n % count)), lambda n: compacted.search(query(n % count)))
+    mine, fresh = side_by_side(
+        40, lambda n: index.search(query(n % count)), lambda n: compacted.search(query(n % count))
+    )
     index.flush()
     files = files_of(folder / "single" / "table")
     yield Row(
@@ -168,7 +175,11 @@ def beside_a_bare_query(folder: Path, scale: float) -> Iterator[Row]:
     bare = bare_search(bare_table(folder / "bare", model, range(count)), model)
     mine, own = side_by_side(40, lambda n: index.search(query(n % count)), lambda n: bare(n % count))
     yield Row(
-        f"lancedb: search at {count} × {DIM} / bare flat query", mine / own, "×", 1.5, f"{mine:.1f} ms against {own:.1f} ms"
+        f"lancedb: search at {count} × {DIM} / bare flat query",
+        mine / own,
+        "×",
+        1.5,
+        f"{mine:.1f} ms against {own:.1f} ms",
     )
     index.close()
 
@@ -202,8 +213,6 @@ def above_the_threshold(folder: Path, scale: float) -> Iterator[Row]:
 
 def naive_for_comparison(folder: Path, scale: float) -> Iterator[Row]:
     """LanceDB's own upsert, one entry a commit: why changes are collected. No promise, so no bound."""
-    import lancedb
-
     count = int(300 * scale)
     model = Numbered(count)
     table = lancedb.connect(str(folder), read_consistency_interval=timedelta(0)).create_table(
@@ -214,13 +223,89 @@ def naive_for_comparison(folder: Path, scale: float) -> Iterator[Row]:
         rows = layout.to_arrow([layout.Row(entry(number), model.vectors[number])], [], table.schema)
         table.merge_insert("uid").when_matched_update_all().when_not_matched_insert_all().execute(rows)
     each_ms = (time.perf_counter() - began) / count * 1e3
-    yield Row(f"(naive: files after {count} single upserts)", files_of(folder), "files", float("inf"), f"{each_ms:.1f} ms each")
+    yield Row(
+        f"(naive: files after {count} single upserts)",
+        files_of(folder),
+        "files",
+        float("inf"),
+        f"{each_ms:.1f} ms each",
+    )
+
+
+SUBJECTS = ["user", "team", "project", "server", "client", "manager", "designer", "customer", "neighbour", "sister"]
+COMMON = "the a of in on with for and to every week morning evening home office near new old big small".split()
+
+
+def worded(number: int) -> MemoryEntry:
+    """Return an entry of some 20 words: a long tail of rare ones, and one that only it has."""
+    source = random.Random(number)
+    words = [source.choice(SUBJECTS), *source.choices(COMMON, k=12), *(f"rare{source.randrange(20_000)}" for _ in range(4))]
+    return make_entry(f"memory-{number}", " ".join([*words, f"unique{number}"]), importance=number % 10 + 1)
+
+
+def question(number: int, user: str = USER) -> SearchQuery:
+    source = random.Random(number)
+    words = [source.choice(SUBJECTS), *source.choices(COMMON, k=3), f"rare{source.randrange(20_000)}", f"unique{number}"]
+    return SearchQuery(user, " ".join(words), TOP_K, START)
+
+
+def whoosh_upsert_to_visible(folder: Path, scale: float) -> Iterator[Row]:
+    """From handing over one entry to finding it, beside a bare commit of the same text into a bare Whoosh index."""
+    from memory_searcher_whoosh.searcher import WhooshSearcher
+
+    count = int(10_000 * scale)
+    index = WhooshSearcher(folder / "whoosh")
+    for start in range(0, count, 1_000):
+        upserts = [worded(number) for number in range(start, min(count, start + 1_000))]
+        index.apply(ChangeBatch(upserts, [], str(start), complete=start == 0), USER)
+
+    def upsert(number: int) -> None:
+        new = count + number
+        index.apply(ChangeBatch([worded(new)], [], str(new)), USER)
+        found = index.search(SearchQuery(USER, f"unique{new}", 1, START))
+        assert [hit.entry.id.key for hit in found] == [f"memory-{new}"]
+
+    (mine,) = side_by_side(60, upsert)
+    yield Row(f"whoosh: upsert to visible, p50 at {count}", mine, "ms", 40)
+    index.close()
+
+
+def hybrid_beside_its_arms(folder: Path, scale: float) -> Iterator[Row]:
+    """Every arm alone, and the hybrid over the same arms: fusion, true scores of all candidates, explanations."""
+    from memory_embedder_static.embedder import open_wordllama
+    from memory_searcher_fulltext.searcher import FulltextSearcher
+    from memory_searcher_hybrid.searcher import HybridSearcher
+    from memory_searcher_numpy.searcher import NumpySearcher
+    from memory_searcher_whoosh.searcher import WhooshSearcher
+
+    count = int(10_000 * scale)
+    model = open_wordllama()
+    texts = [worded(number) for number in range(count)]
+    pairs: list[dict[str, Callable[[str], MemorySearcher]]] = [
+        {"fulltext": lambda _: FulltextSearcher(), "numpy": lambda _: NumpySearcher(model)},
+        {"whoosh": lambda name: WhooshSearcher(folder / name / "whoosh"), "lancedb": lambda name: LanceDBSearcher(
+            LanceTable(str(folder / name / "table"), folder / name / "write.lock"), model)},
+    ]  # fmt: skip
+    for makers in pairs:
+        alone = {name: make("alone") for name, make in makers.items()}
+        hybrid = HybridSearcher({name: make("hybrid") for name, make in makers.items()})
+        for index in (*alone.values(), hybrid):
+            for start in range(0, count, 1_000):
+                index.apply(ChangeBatch(texts[start : start + 1_000], [], str(start), complete=start == 0), USER)
+        runs = [lambda n, arm=arm: arm.search(question(n % count)) for arm in alone.values()]
+        *arms, whole = side_by_side(40, *runs, lambda n, hybrid=hybrid: hybrid.search(question(n % count)))
+        detail = ", ".join(f"{name} {taken:.1f} ms" for name, taken in zip((*alone, "hybrid"), (*arms, whole), strict=True))
+        yield Row(f"hybrid of {' and '.join(alone)} at {count} / its slowest arm", whole / max(arms), "×", 1.3, detail)
+        for index in (*alone.values(), hybrid):
+            index.close()
 
 
 MEASUREMENTS: tuple[Callable[[Path, float], Iterator[Row]], ...] = (
     after_single_upserts,
     beside_a_bare_query,
     naive_for_comparison,
+    whoosh_upsert_to_visible,
+    hybrid_beside_its_arms,
     above_the_threshold,
 )
 
@@ -239,9 +324,14 @@ def main() -> int:
             for row in measure(Path(folder), 0.1 if options.quick else 1.0):
                 rows.append(row)
                 bound = f"{'≥' if row.at_least else '≤'} {row.bound:g}"
-                print(f"{'ok  ' if row.holds else 'FAIL'} {row.name}: {row.value:.3g} {row.unit} ({bound}) {row.detail}", flush=True)
+                print(
+                    f"{'ok  ' if row.holds else 'FAIL'} {row.name}: {row.value:.3g} {row.unit} ({bound}) {row.detail}",
+                    flush=True,
+                )
     if options.json:
-        options.json.write_text(json.dumps([asdict(row) | {"holds": row.holds} for row in rows], indent=1, ensure_ascii=False))
+        options.json.write_text(
+            json.dumps([asdict(row) | {"holds": row.holds} for row in rows], indent=1, ensure_ascii=False)
+        )
     return 0 if all(row.holds for row in rows) else 1
 
 

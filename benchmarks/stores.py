@@ -28,6 +28,7 @@ from memory_core.model import MemoryEntry
 from memory_core.policy import expiry
 from memory_core.serial import to_json
 from memory_core.testing import make_entry
+from memory_core.transfer import migrate
 from memory_storer_kv.storer import KvStorer
 from memory_storer_markdown.storer import MarkdownStorer
 
@@ -248,6 +249,22 @@ def bench_redis(times: int) -> Iterator[Row]:
         bare.close()
 
 
+def bench_migration(times: int) -> Iterator[Row]:
+    """Moving Markdown files into a KV file, copied and verified; five times as many as there are other calls."""
+    count = times * 5
+    with folder() as root:
+        source = MarkdownStorer({scope: root / "files" / scope for scope in SCOPES}, fsync=False)
+        source.put_many(entries(count))
+        target = kv(root / "kv")
+        start = time.perf_counter()
+        report = migrate(source, target)
+        elapsed = time.perf_counter() - start
+        assert report.copied == report.verified == count
+        source.close()
+        target.close()
+    yield Row(f"migrating {count:,}: markdown → kv", elapsed, "s", 5.0, "copied, read again and compared")
+
+
 def main() -> int:
     """Measure, print a table, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -256,7 +273,7 @@ def main() -> int:
     options = parser.parse_args()
     times = 200 if options.quick else 2_000
     rows: list[Row] = []
-    for measure in (bench_kv, bench_redis, bench_markdown):
+    for measure in (bench_kv, bench_redis, bench_markdown, bench_migration):
         for row in measure(times):
             rows.append(row)
             mark = "FAIL" if not row.holds else "ok  " if row.bound is not None else "    "

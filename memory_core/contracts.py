@@ -319,6 +319,10 @@ class MemorySearcher(ABC):
         del text
         return 0.0
 
+    def embedders(self) -> "Sequence[Embedder]":
+        """Return the embedders that this searcher asks, its arms' included; for `embed status`."""
+        return ()
+
     def problems(self) -> list[Problem]:
         """Say what is wrong with the index; for `doctor`."""
         return []

@@ -87,6 +87,23 @@ class EmbeddingCache:
         """Return the known vectors among `texts`, each of shape `(dim,)`, read-only."""
         return self._guarded(lambda db: self._get(db, model_id, dim, texts), {})
 
+    def known(self, model_id: str, texts: Sequence[str]) -> int:
+        """Return how many of `texts` have a vector of that model; reads no vector and marks none as used."""
+
+        def run(db: sqlite3.Connection) -> int:
+            hashes = list({content_hash(text) for text in texts})
+            count = 0
+            for start in range(0, len(hashes), _CHUNK):
+                chunk = hashes[start : start + _CHUNK]
+                sql = (
+                    "SELECT count(*) FROM vectors JOIN models ON models.id = model WHERE name = ? AND hash IN "  # noqa: S608 - only question marks
+                    f"({','.join('?' * len(chunk))})"
+                )
+                count += db.execute(sql, (model_id, *chunk)).fetchone()[0]
+            return count
+
+        return self._guarded(run, 0) if self._path.exists() else 0
+
     def put(self, model_id: str, texts: Sequence[str], rows: Vectors) -> None:
         """Keep one row per text; a vector that is already there stays."""
         if len(texts):

@@ -44,3 +44,17 @@ def _inside(value: Any, workspace: Path) -> bool:
         return (workspace / value).resolve().is_relative_to(workspace.resolve())
     except (OSError, ValueError):
         return False
+
+
+def placed(path: str, workspace: Path) -> str:
+    """Return a path option as an absolute path: `~` is the user's folder, a relative path starts in the workspace.
+
+    What is no local path (`s3://…`) comes back as it is.
+    """
+    return path if "://" in path else str(workspace / Path(path).expanduser())
+
+
+def placed_model(model: str, workspace: Path) -> str:
+    """Return a model option: the absolute path when there is such a directory, else the name as it is."""
+    folder = Path(placed(model, workspace))
+    return str(folder) if folder.is_dir() else model

@@ -22,6 +22,7 @@ COMMANDS = {
     "import": "memory_core.cli.transfer:import_memories",
     "migrate": "memory_core.cli.transfer:migrate",
     "reindex": "memory_core.cli.transfer:reindex",
+    "embed": "memory_core.cli.embed:embed",
     "ledger": "memory_core.cli.ledger:ledger",
     "mcp": "memory_core.cli.mcp:mcp",
     "doctor": "memory_core.cli.doctor:doctor",
@@ -96,7 +97,7 @@ class LazyGroup(click.Group):
 @click.version_option(None, "-V", "--version", package_name="memory-talent", message="memory-core %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, /, verbose: bool, debug: bool, **options: Any) -> None:
-    r"""Long-term memory for agents and people.
+    """Long-term memory for agents and people.
 
     \b
     memory-core quickstart                      a tour in a temporary directory

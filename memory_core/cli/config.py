@@ -26,14 +26,14 @@ _URL_SECRET = re.compile(r"(?P<head>[?&](?:password|passwd|secret|token|api_?key
 
 @click.group()
 def config() -> None:
-    """Look at the configuration."""
+    """Show the settings in force and where they come from."""
 
 
 @config.command("show")
 @shared_options("cwd", "json")
 @pass_state
 def show(state: State) -> None:
-    r"""Print the settings in force and where each of them comes from; secrets are masked.
+    """Print the settings in force and where each of them comes from; secrets are masked.
 
     \b
     memory-core config show

@@ -32,10 +32,11 @@ SEVERITIES = ("error", "warning", "info")
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def doctor(state: State, audit: bool, soon_days: int) -> int | None:
-    r"""Check the configuration, the plugins, the store and the index; exit code 1 when there is an error.
+    """Check configuration, plugins, store and index.
 
-    Broken files, one key stored twice, an index that lags behind, plugins that failed, what expires soon; each with
-    what to do about it. --audit adds duplicates, fragments, secrets, oversized memories and recall loops.
+    Exit code 1 when there is an error. Broken files, one key stored twice, an index that lags behind, plugins that
+    failed, what expires soon; each with what to do about it. --audit adds duplicates, fragments, secrets, oversized
+    memories and recall loops.
 
     \b
     memory-core doctor

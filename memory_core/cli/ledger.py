@@ -30,7 +30,7 @@ def _model_options(command: F) -> F:
 
 @click.group()
 def ledger() -> None:
-    r"""Memory in files: the daily ledger memory/YYYY-MM-DD.md and the curated MEMORY.md.
+    """Look after the daily ledger and MEMORY.md.
 
     \b
     memory-core ledger search "which database?"
@@ -89,7 +89,7 @@ def search(state: State, text: str, top_k: int) -> int | None:
 @_model_options
 @shared_options("cwd", "json")
 @pass_state
-def flush(state: State, file: str, isolation_key: str, *, if_due: bool, **endpoint: str | None) -> int | None:
+def flush(state: State, /, file: str, isolation_key: str, *, if_due: bool, **endpoint: str | None) -> int | None:
     """Extract the lasting facts of a conversation into today's ledger.
 
     FILE is a transcript (*.log.jsonl), a JSON array or JSON lines of chat messages ({"role": …, "content": …}), or
@@ -221,7 +221,7 @@ def read_conversation(text: str, name: str) -> "list[Message]":
     rows: list[Any]
     try:
         whole: Any = json.loads(stripped)
-        rows = whole if isinstance(whole, list) else [whole]
+        rows = [*whole] if isinstance(whole, list) else [whole]
     except (ValueError, RecursionError):
         try:
             rows = [json.loads(line) for line in stripped.split("\n") if line.strip()]

@@ -42,7 +42,7 @@ NEAR_KEYS = 3
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def remember(state: State, *, key: str, text: str, importance: int, ttl_s: int | None, meta: tuple[str, ...]) -> None:
-    r"""Store TEXT under KEY, or overwrite what is there.
+    """Store TEXT under KEY, or overwrite what is there.
 
     A TEXT of - is read from standard input.
 
@@ -87,7 +87,9 @@ def _metadata(pairs: tuple[str, ...]) -> dict[str, Any]:
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def recall(state: State, key: str, raw: bool) -> int | None:
-    r"""Print the memory with exactly this KEY; exit code 1 when there is none.
+    """Print the memory with exactly this KEY.
+
+    Exit code 1 when there is none.
 
     \b
     memory-core recall editor
@@ -125,7 +127,7 @@ def recall(state: State, key: str, raw: bool) -> int | None:
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def search(state: State, text: str, top_k: int, min_importance: int | None, explain: bool) -> None:
-    r"""Find the memories that fit TEXT: a word, a key, or a whole question.
+    """Find memories by TEXT: a word, a key, or a whole question.
 
     \b
     memory-core search "which web framework?"
@@ -160,7 +162,7 @@ def search(state: State, text: str, top_k: int, min_importance: int | None, expl
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def list_memories(state: State, limit: int, everything: bool) -> None:
-    r"""List the memories by importance, then newest.
+    """List the memories by importance, then newest.
 
     \b
     memory-core list
@@ -187,7 +189,9 @@ def list_memories(state: State, limit: int, everything: bool) -> None:
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def forget(state: State, keys: tuple[str, ...]) -> int | None:
-    r"""Remove memories, from every scope unless --scope names one; exit code 1 when one was not there.
+    """Remove memories.
+
+    From every scope, unless --scope names one. Exit code 1 when one was not there.
 
     \b
     memory-core forget editor
@@ -216,9 +220,10 @@ def forget(state: State, keys: tuple[str, ...]) -> int | None:
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def consolidate(state: State, new_key: str, insight: str, keys: tuple[str, ...]) -> int | None:
-    r"""Write INSIGHT under NEW_KEY for ever, verify it, and only then remove the merged memories.
+    """Merge memories into one INSIGHT that is kept for ever.
 
-    NEW_KEY may be one of them; it is then overwritten in place.
+    It is written and verified before the merged memories are removed. NEW_KEY may be one of them; it is then
+    overwritten in place.
 
     \b
     memory-core consolidate stack "Python 3.12 with Solon" --merge python --merge framework
@@ -255,7 +260,7 @@ def consolidate(state: State, new_key: str, insight: str, keys: tuple[str, ...])
 @shared_options("cwd", "json")
 @pass_state
 def inject(state: State, text: str, session: str | None, locale: str | None) -> None:
-    r"""Print the instruction block that an agent would be given for the user input TEXT.
+    """Print what an agent would be told for the user input TEXT.
 
     \b
     memory-core inject "Which framework do I use?"

@@ -20,7 +20,9 @@ _REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z0-9._-]+).*?extra\s*==\s*['\"](?P<e
 @shared_options("json")
 @click.pass_context
 def plugins(ctx: click.Context) -> int | None:
-    r"""List the backends that are installed, and the plugins that failed; exit code 1 when one did.
+    """List what is installed and what failed; write new plugins.
+
+    Exit code 1 when a plugin failed.
 
     \b
     memory-core plugins
@@ -90,7 +92,9 @@ def _install(backend: "Backend", package: str) -> str | None:
 @shared_options("json")
 @pass_state
 def new(state: State, kind: str, name: str, directory: Path | None) -> None:
-    r"""Write a complete plugin project: a backend that works, its entry point, and tests that use the contract suite.
+    """Write a complete plugin project.
+
+    A backend that works, its entry point, and tests that use the contract suite.
 
     \b
     memory-core plugins new searcher overlap

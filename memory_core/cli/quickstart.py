@@ -36,9 +36,9 @@ USER_INPUT = "Which framework do I use in this project?"
 )
 @pass_state
 def quickstart(state: State, keep: bool, locale: str) -> None:
-    """Take a tour in a temporary directory: store English and Chinese memories, search, inject, look at the files.
+    """Take a tour in a temporary directory.
 
-    Nothing outside that directory is touched.
+    Store English and Chinese memories, search, inject, look at the files. Nothing outside that directory is touched.
     """
     root = Path(tempfile.mkdtemp(prefix="memory-core-"))
     try:

@@ -23,9 +23,10 @@ SHOWN_PROBLEMS = 20
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def export(state: State, file: Path) -> None:
-    r"""Write the live memories of every user to FILE as JSON Lines; FILE may be -.
+    """Write the live memories to FILE as JSON Lines.
 
-    --user and --scope narrow it down. An existing file is replaced when the new one is complete.
+    Those of every user; FILE may be -. --user and --scope narrow it down. An existing file is replaced when the new
+    one is complete.
 
     \b
     memory-core export memories.jsonl
@@ -74,9 +75,10 @@ def _sink(file: Path) -> Generator[BinaryIO]:
 @shared_options("cwd", "user", "scope", "json")
 @pass_state
 def import_memories(state: State, source: Path, kind: str, conflict: Any, dry_run: bool) -> int | None:
-    r"""Store the memories of SOURCE with their own times; what cannot be read is reported and the others go on.
+    """Store the memories of an export, or of another system.
 
-    --user and --scope put everything there, whatever SOURCE says. Exit code 1 when something was skipped.
+    They keep their own times. What cannot be read is reported and the others go on. --user and --scope put
+    everything there, whatever SOURCE says. Exit code 1 when something was skipped.
 
     \b
     memory-core import memories.jsonl --dry-run
@@ -134,10 +136,10 @@ def _tell(state: State, report: ImportReport) -> None:
 @shared_options("cwd", "json")
 @pass_state
 def migrate(state: State, source: str, target: str, dry_run: bool, replace_newer: bool) -> int | None:
-    r"""Copy every memory of every user and scope from one store to another, and verify each of them.
+    """Copy every memory from one store to another and verify it.
 
-    The source stays as it is. Interrupted? Run it again: what is equal already is not copied twice. Both stores take
-    their options from the configuration, in [storers.NAME].
+    Those of every user and scope. The source stays as it is. Interrupted? Run it again: what is equal already is
+    not copied twice. Both stores take their options from the configuration, in [storers.NAME].
 
     \b
     memory-core migrate --from markdown --to kv --dry-run
@@ -174,7 +176,9 @@ def migrate(state: State, source: str, target: str, dry_run: bool, replace_newer
 @shared_options("cwd", "user", "json")
 @pass_state
 def reindex(state: State) -> None:
-    r"""Build the index anew from the store, for every user, or for the one that --user names.
+    """Build the index anew from the store.
+
+    For every user, or for the one that --user names.
 
     \b
     memory-core reindex

@@ -1,5 +1,6 @@
 """Which messages stay and which give way, for a history that must be compacted."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -45,11 +46,15 @@ def lay_out(
     """
     messages = list(history)
     runs = groups(messages, pairs)
-    fixed = [_is_system(messages, run) for run in runs]
-    pinned, last = _pinned_group(messages, runs, fixed), len(runs) - 1
     sizes = [size(message) for message in messages]
-    costs = [sum(sizes[start:end]) for start, end in runs]
-    inside = [sum(sizes[i] for i in range(*run) if _stays_alone(messages[i])) for run in runs]
+    costs = [sizes[start] if end - start == 1 else sum(sizes[start:end]) for start, end in runs]
+    alone = [index for index, message in enumerate(messages) if message.role == "system" and _stays_alone(message)]
+    inside, fixed = [0] * len(runs), [False] * len(runs)
+    for index in alone:
+        group = bisect_right(runs, (index, len(messages) + 1)) - 1
+        inside[group] += sizes[index]
+        fixed[group] = runs[group] == (index, index + 1)
+    pinned, last = _pinned_group(messages, runs, fixed), len(runs) - 1
     shrunk: dict[int, list[Message]] = {}
 
     def shrink(group: int) -> None:
@@ -61,10 +66,12 @@ def lay_out(
     def spending() -> list[int]:
         """Return what the whole would cost for each possible first group of the kept end."""
         rest = [0, *accumulate(reversed(costs))][::-1]
-        stays = [cost if group == pinned else inside[group] for group, cost in enumerate(costs)]
-        leaves = [not fixed[group] and group != pinned for group in range(len(runs))]
+        stays = inside.copy()
+        stays[pinned] = costs[pinned]
+        leaves = [not is_fixed for is_fixed in fixed]
+        leaves[pinned] = False
         kept, gone = [0, *accumulate(stays)], [0, *accumulate(leaves)]
-        return [rest[g] + kept[g] + (summary_tokens if gone[g] else 0) for g in range(len(runs) + 1)]
+        return [r + k + (summary_tokens if g else 0) for r, k, g in zip(rest, kept, gone, strict=True)]
 
     whole_pinned = costs[pinned]
     shrink(pinned)
@@ -86,10 +93,6 @@ def lay_out(
         first += 1
     stays = [group >= first or fixed[group] or group == pinned for group in range(len(runs))]
     return _assemble(messages, runs, shrunk, stays, lambda earlier: size.total(earlier) > summary_tokens)
-
-
-def _is_system(messages: Sequence[Message], run: tuple[int, int]) -> bool:
-    return run[1] - run[0] == 1 and _stays_alone(messages[run[0]])
 
 
 def _stays_alone(message: Message) -> bool:

@@ -26,7 +26,7 @@ TYPE_NAMES = frozenset(
 
 CODES = frozenset(
     (
-        "context_length_exceeded",  # OpenAI, Azure, Groq, Cerebras, OpenRouter
+        "context_length_exceeded",  # OpenAI, Azure, Groq, OpenRouter
         "context_window_exceeded",
         "model_context_window_exceeded",  # Anthropic and z.ai, as a stop reason
         "exceed_context_size_error",  # llama.cpp, as a type
@@ -56,7 +56,7 @@ WORDINGS: tuple[Wording, ...] = (
     _wording("OpenAI (Responses)", r"exceeds? (?:the|this model'?s) context window"),
     _wording("OpenAI, Azure (GPT-5)", r"input tokens exceed the configured limit"),
     _wording("OpenAI (one message too long)", r"'(?:messages|input)\b[^']*': string too long"),
-    _wording("Groq, Cerebras, DeepSeek, vLLM", r"reduce the length of (?:the|your) (?:messages|prompt|input)"),
+    _wording("Groq, DeepSeek, vLLM", r"reduce the length of (?:the|your) (?:messages|prompt|input)"),
     _wording("Anthropic, Vertex, Bedrock, Fireworks", r"prompt (?:is )?too long"),
     _wording("Anthropic", r"input length and `?max_tokens`? exceed context limit"),
     _wording("Anthropic (bytes)", r"request exceeds the maximum (?:size|allowed number of bytes)"),
@@ -68,15 +68,16 @@ WORDINGS: tuple[Wording, ...] = (
     _wording("Vertex", r"input token count is \d+ but (?:the )?model only supports up to"),
     _wording("Mistral", r"too large for model with \d+ maximum context"),
     _wording("Qwen, DashScope", r"range of input length should be"),
-    _wording("Zhipu", r"prompt\s*超长|(?:prompt|输入|上下文).{0,12}(?:超过|超出).{0,12}(?:长度|上限|限制)"),
+    _wording("Zhipu", r"prompt\s*超长"),
     _wording("Moonshot", r"exceeded model token limit|input token length too long"),
+    _wording("Volcengine", r"tokens of image and text exceed max message tokens"),
     _wording("MiniMax", r"context window exceeds limit"),
     _wording("Cohere", r"too many tokens: (?:size limit exceeded|total number of tokens in|minimal context)"),
     _wording("xAI", r"maximum prompt length is \d+"),
     _wording("Together, SGLang", r"input \([\d,]+ tokens\) is longer than the model'?s context length"),
     _wording("Together, TGI", r"`inputs` tokens \+ `max_new_tokens` must be <="),
     _wording("TGI", r"`inputs` must have less than \d+ tokens"),
-    _wording("OpenRouter", r"exceeds the maximum allowed input length of"),
+    _wording("OpenRouter, Baseten", r"exceeds the maximum allowed input length of"),
     _wording("SiliconFlow", r"_tokens \(\d+\) must be less than (?:or equal to )?max_seq_len"),
     _wording("vLLM", r"(?:prompt|input).{0,40}is longer than the maximum model length"),
     _wording("SGLang", r"input length \([\d,]+(?: tokens)?\) exceeds (?:the maximum allowed length|model'?s maximum)"),
@@ -86,6 +87,7 @@ WORDINGS: tuple[Wording, ...] = (
     _wording("LM Studio", r"greater than the context length"),
     _wording("LM Studio", r"trying to keep the first \d+ tokens when (?:the )?context"),
     _wording("LM Studio", r"model is loaded with context length of only"),
+    _wording("DS4", r"prompt has [\d,]+ tokens, but the configured context size is"),
     _wording("GitHub Copilot", r"prompt token count of \d+ exceeds the limit of"),
     _wording("gateways", r"context[ _](?:length|window|size)[ _](?:limit )?exceed"),
 )  # fmt: skip
@@ -124,11 +126,9 @@ def _says_overflow(error: object) -> bool:
     if any(code in CODES for code in _codes(error, _MAX_DEPTH)):
         return True
     text = _text(error).lower()
-    if not text or _NOT_OVERFLOW.search(text):
-        return False
-    return any(code in text for code in CODES if not code.isdigit()) or any(
-        wording.pattern.search(text) for wording in WORDINGS
-    )
+    if any(code in text for code in CODES if not code.isdigit()):
+        return True
+    return not _NOT_OVERFLOW.search(text) and any(wording.pattern.search(text) for wording in WORDINGS)
 
 
 def _codes(error: object, depth: int) -> Iterator[str]:

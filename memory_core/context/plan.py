@@ -101,7 +101,8 @@ def plan(
     history: Sequence[Message] = mended.messages
     tokens = size.total(history)
     limit = config.limit_tokens(window_tokens)
-    if config.truncate_args is not None and _truncation_due(history, tokens, config.truncate_args):
+    truncated = config.truncate_args is not None and _truncation_due(history, tokens, config.truncate_args)
+    if config.truncate_args is not None and truncated:
         history = truncate_args(history, config.truncate_args, len(history) - config.truncate_args.keep_messages)
     if config.prune is not None:
         history = prune(history, config.prune, size)
@@ -122,7 +123,7 @@ def plan(
     )
     if not reason or not history:
         return outcome
-    if config.truncate_args is not None:
+    if config.truncate_args is not None and not truncated:
         # Due or not by its own triggers: what the summary adds must not make it due at the next planning.
         history = truncate_args(history, config.truncate_args, len(history) - config.truncate_args.keep_messages)
     room = max(MIN_SUMMARY_TOKENS, min(config.summary_max_tokens, limit // 4))
@@ -133,7 +134,7 @@ def plan(
         keep_messages=config.kept_messages,
         keep_tokens=config.keep_tokens,
         limit_tokens=limit,
-        window_tokens=window_tokens or DEFAULT_WINDOW_TOKENS,
+        window_tokens=limit if force else window_tokens or DEFAULT_WINDOW_TOKENS,
         summary_tokens=room,
         shorten_args=config.truncate_args or TruncateArgsConfig(),
         keep_chars=(config.prune or PruneConfig()).keep_chars,
@@ -177,5 +178,7 @@ def _reason(history: Sequence[Message], tokens: int, limit: int, config: Compact
         return "forced"
     if tokens > limit:
         return "tokens"
+    if not 0 < config.trigger_messages <= len(history):
+        return ""
     spoken = sum(message.role != "system" for message in history)
-    return "messages" if 0 < config.trigger_messages <= spoken else ""
+    return "messages" if config.trigger_messages <= spoken else ""

@@ -23,7 +23,7 @@ Conversation:
 
 KEY_FACTS_PROMPT = """List the facts of the conversation below that must not be lost: requirements, preferences,
 constraints, decisions, names, paths, identifiers, numbers, results, open questions. One `- ` bullet per fact, exact
-wording for whatever is exact, the most important first. No introduction, no opinions, nothing that was merely considered.
+wording for whatever is exact, the most important first. No introduction, no opinions, nothing merely considered.
 
 Conversation:
 {messages}"""

@@ -19,15 +19,16 @@ def prune(messages: Sequence[Message], config: PruneConfig, size: MessageSizer) 
     pruned = list(messages)
     for index in range(len(pruned) - 1, -1, -1):
         message = pruned[index]
-        results = [part for part in message.parts if isinstance(part, ToolResultPart)]
-        if not results:
-            continue
-        if newer >= config.protect_tokens:
+        tokens = 0
+        for part in message.parts:
+            if isinstance(part, ToolResultPart):
+                tokens += size.count(part.content)
+        if tokens and newer >= config.protect_tokens:
             short = prune_message(message, config.keep_chars)
             if short is not message:
                 gain += size(message) - size(short)
                 pruned[index] = short
-        newer += sum(size.count(part.content) for part in results)
+        newer += tokens
     return pruned if gain and gain >= config.min_gain_tokens else list(messages)
 
 

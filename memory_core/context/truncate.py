@@ -16,14 +16,15 @@ def truncate_args(messages: Sequence[Message], config: TruncateArgsConfig, end: 
     Arguments stay valid JSON where they were. Doing it twice changes nothing more.
     """
     stop = len(messages) if end is None else max(0, end)
-    return [truncate_message(message, config) if i < stop else message for i, message in enumerate(messages)]
+    return [*(truncate_message(message, config) for message in messages[:stop]), *messages[stop:]]
 
 
 def truncate_message(message: Message, config: TruncateArgsConfig) -> Message:
     """Return `message` with its long arguments cut, or itself when there are none."""
-    if not any(
-        isinstance(part, ToolCallPart) and len(part.arguments) > config.max_arg_length for part in message.parts
-    ):
+    for part in message.parts:
+        if isinstance(part, ToolCallPart) and len(part.arguments) > config.max_arg_length:
+            break
+    else:
         return message
     parts = tuple(_truncated(part, config) for part in message.parts)
     return message if parts == message.parts else replace(message, parts=parts)

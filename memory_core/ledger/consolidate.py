@@ -6,8 +6,9 @@ between the last two steps only makes the next round merge the same ledgers agai
 """
 
 import asyncio
+import codecs
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -113,7 +114,7 @@ def take_snapshot(places: Places) -> Snapshot:
         old = decode(memory, places.memory_md) if memory is not None else ""
         mark = load_watermark(places)
         rebuilt = memory is None and mark is not None and mark.memory is not None
-        covered = {} if rebuilt or mark is None else mark.files
+        covered: Mapping[str, str] = {} if rebuilt or mark is None else mark.files
         skipped: list[str] = []
         found: dict[str, list[tuple[str, str]]] = {}
         for path in places.ledgers(archived=True):
@@ -183,7 +184,7 @@ def _commit(
 ) -> tuple[Snapshot, Path | None]:
     """Write `MEMORY.md` and move the watermark over `batch`; return the state for the next batch and the backup."""
     places, now = job.places, job.clock.now()
-    data = text.encode()
+    data = _encoded(text, state.memory or b"")
     with locked(places):
         _unchanged(places, state.memory)
         # In a rebuild the old watermark says nothing any more; from the second batch on it is a new one.
@@ -198,6 +199,12 @@ def _commit(
         mark = Watermark(covered, content_hash(data), now.isoformat())
         save_watermark(places, mark)
     return replace(state, memory=data, old=text, mark=mark, rebuilt=False), backup
+
+
+def _encoded(text: str, before: bytes) -> bytes:
+    """Return the file's bytes with the line ends and the byte order mark that it had, for the editor that wants them."""
+    data = text.replace("\n", "\r\n").encode() if b"\r\n" in before else text.encode()
+    return codecs.BOM_UTF8 + data if before.startswith(codecs.BOM_UTF8) else data
 
 
 def _unchanged(places: Places, expected: bytes | None) -> None:

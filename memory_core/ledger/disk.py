@@ -9,7 +9,7 @@ import contextlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import date
 from hashlib import blake2b
@@ -175,7 +175,7 @@ def make_folder(places: Places, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(places: Places, name: str = ".lock", timeout_s: float | None = None) -> Iterator[None]:
+def locked(places: Places, name: str = ".lock", timeout_s: float | None = None) -> Generator[None, None, None]:
     """Hold a lock between processes and threads; the system frees it when its holder dies.
 
     Raises:

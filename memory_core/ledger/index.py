@@ -20,7 +20,7 @@ from time import monotonic
 from typing import TypeAlias
 
 from memory_core.contracts import FEED_PAGE, Clock, MemorySearcher, Problem
-from memory_core.errors import StorerError
+from memory_core.errors import MemoryCoreError, StorerError
 from memory_core.ledger.blocks import clean_text, ledger_date, normalised, units
 from memory_core.ledger.disk import Places, decode, read_bytes, unavailable
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchQuery
@@ -33,6 +33,7 @@ USER_ID = "ledger"
 MAX_HITS = 30
 MEMORY_IMPORTANCE, LEDGER_IMPORTANCE = 6, 5
 """Decide between lines of one score: curated memory before raw ledger."""
+MEMORY_MD = "MEMORY.md"
 RACY_S = 2.0
 SCAN_GAP_S = 1.0
 """An old file that is edited in place, without a new name in the folder, is noticed at the latest after this time."""
@@ -88,7 +89,7 @@ class LedgerIndex:
         self._unreadable: dict[str, tuple[Stamp, str]] = {}
         self._searcher: MemorySearcher | None = None
         self._lock = RLock()
-        self._listing: dict[str, Stamp] = {}
+        self._watched: list[str] = []
         self._folder_stamp: Stamp | None = None
         self._scanned_at = 0.0
 
@@ -119,22 +120,39 @@ class LedgerIndex:
             fetched *= 4  # many lines say the same
 
     def sync(self) -> MemorySearcher:
-        """Bring the index up to the files and return the searcher."""
+        """Bring the index up to the files and return the searcher.
+
+        Raises:
+            StorageUnavailableError: The folder cannot be listed.
+            SearcherError: The index failed; the next call builds it anew.
+        """
         with self._lock:
             first = self._searcher is None
-            if self._searcher is None:
-                self._searcher = self._build()
+            searcher = self._build() if self._searcher is None else self._searcher
             upserts, removals = self._follow()
-            if first:
-                self._start(self._searcher)
-            elif upserts or removals:
-                self._searcher.apply(ChangeBatch(upserts, removals, self._cursor()), USER_ID)
-            return self._searcher
+            try:
+                if first:
+                    self._start(searcher)
+                elif upserts or removals:
+                    searcher.apply(ChangeBatch(upserts, removals, self._cursor()), USER_ID)
+            except BaseException:
+                self._searcher = searcher
+                self.close()  # what was read is not in the index: forget both
+                raise
+            self._searcher = searcher
+            return searcher
 
     def problems(self) -> list[Problem]:
-        """Say which files cannot be read, and what the searcher reports."""
+        """Say which files cannot be read, and what the searcher reports. Starts no index that is not there yet."""
         with self._lock:
-            self._follow_safely()
+            try:
+                if self._searcher is not None:
+                    self.sync()
+                else:
+                    self._follow()
+                    self._forget()
+            except MemoryCoreError as error:
+                return [Problem("error", "ledger-index", str(error), "memory")]
             found = [Problem("error", "ledger-file", reason, name) for name, (_, reason) in self._unreadable.items()]
             return found + (self._searcher.problems() if self._searcher is not None else [])
 
@@ -144,7 +162,12 @@ class LedgerIndex:
             if self._searcher is not None:
                 self._searcher.close()
             self._searcher = None
-            self._files.clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget what was read, so that the next search reads all files."""
+        self._files.clear()
+        self._folder_stamp = None
 
     def _start(self, searcher: MemorySearcher) -> None:
         cursor = self._cursor()
@@ -163,29 +186,21 @@ class LedgerIndex:
             digest.update(name.encode(errors="surrogateescape") + b"\0" + self._files[name].digest)
         return digest.hexdigest()
 
-    def _follow_safely(self) -> None:
-        """Find unreadable files without touching the index."""
-        known = dict(self._files)
-        try:
-            self._follow()
-        except StorerError as error:
-            self._unreadable["memory"] = ((0, 0, 0), str(error))
-        self._files = known
-
     def _follow(self) -> tuple[list[MemoryEntry], list[MemoryId]]:
         """Read what has changed; return the changed entries and those that are gone."""
         upserts: list[MemoryEntry] = []
         removals: list[MemoryId] = []
         now = self._clock.now().timestamp()
-        listed = self._listed()
-        for name in [name for name in self._files if name not in listed]:
-            removals.extend(self._files.pop(name).entries)
-        self._unreadable = {name: seen for name, seen in self._unreadable.items() if name in listed}
-        for name, stamp in listed.items():
+        for name, stamp in self._looked_at():
             known = self._files.get(name)
+            if stamp is None:
+                self._unreadable.pop(name, None)
+                if known is not None:
+                    removals.extend(self._files.pop(name).entries)
+                continue
             if known is not None and known.stamp == stamp and known.read_at - stamp[0] / 1e9 > RACY_S:
                 continue
-            if self._unreadable.get(name, (None, ""))[0] == stamp:
+            if known is None and self._unreadable.get(name, (None, ""))[0] == stamp:
                 continue
             try:
                 path = self._places.workspace / name
@@ -246,26 +261,27 @@ class LedgerIndex:
                 )
         return found
 
-    def _listed(self) -> dict[str, Stamp]:
-        """Return the files by their shown name, with their stat."""
+    def _looked_at(self) -> list[tuple[str, Stamp | None]]:
+        """Return the files that may have changed, by their shown name, with their stat; None for one that is gone.
+
+        All of them after a second, or when the folder has changed; else those that change from minute to minute.
+        """
         places = self._places
         folder = _stamp(places.folder)
+        found: list[tuple[str, Stamp | None]]
         if folder != self._folder_stamp or monotonic() - self._scanned_at > SCAN_GAP_S:
-            self._listing = _scan(places)
-            self._scanned_at, self._folder_stamp = monotonic(), folder
-        else:
+            listing = _scan(places)
             now = self._clock.now()
             recent = (now.timestamp() - RECENT_S) * 1e9
             today = now.astimezone(self._zone).date()
             daily = {f"memory/{today - timedelta(days=back)}.md" for back in (0, 1)}
-            for name in [name for name, stamp in self._listing.items() if stamp[0] > recent or name in daily]:
-                stamp = _stamp(places.workspace / name)
-                if stamp is None:
-                    del self._listing[name]
-                else:
-                    self._listing[name] = stamp
-        memory = _stamp(places.memory_md)
-        return self._listing if memory is None else {"MEMORY.md": memory, **self._listing}
+            self._watched = [name for name, stamp in listing.items() if stamp[0] > recent or name in daily]
+            self._scanned_at, self._folder_stamp = monotonic(), folder
+            found = [(name, None) for name in (*self._files, *self._unreadable) if name not in listing]
+            found.extend(listing.items())
+        else:
+            found = [(name, _stamp(places.workspace / name)) for name in self._watched]
+        return [*(pair for pair in found if pair[0] != MEMORY_MD), (MEMORY_MD, _stamp(places.memory_md))]
 
 
 def _stamp(path: Path) -> Stamp | None:

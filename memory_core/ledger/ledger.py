@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from memory_core.clock import SystemClock
 from memory_core.contracts import Clock, MemorySearcher, Problem
-from memory_core.errors import ConfigError, StorerError
+from memory_core.errors import ConfigError
 from memory_core.ledger import undo as undoing
 from memory_core.ledger.backups import Backup
 from memory_core.ledger.config import MemoryConfig
@@ -202,11 +202,7 @@ class Ledger:
 
     def problems(self) -> list[Problem]:
         """Say what is wrong: files that cannot be read, runs that failed, a `MEMORY.md` over its limit."""
-        found = problems(self._job())
-        try:
-            return found + self._index.problems()
-        except StorerError as error:
-            return [*found, Problem("error", "ledger-folder", str(error), "memory")]
+        return problems(self._job()) + self._index.problems()
 
     def close(self) -> None:
         """Release the index. Closing twice is harmless."""

@@ -6,7 +6,7 @@
 import inspect
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from memory_core.contracts import ChatModel, ModelReply
 from memory_core.errors import ConfigError, MissingExtraError, StorageUnavailableError
@@ -122,7 +122,7 @@ def _read_completion(content: bytes, where: str) -> ModelReply:
             return ModelReply(str(message["refusal"]), "refusal")
         text = message.get("content")
         if isinstance(text, list):  # some servers answer in parts
-            pieces: list[Any] = text
+            pieces: Any = text
             text = "".join(str(part.get("text", "")) for part in pieces)
         return ModelReply(str(text or ""), str(choice.get("finish_reason") or "stop"))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -184,7 +184,7 @@ def as_chat_model(model: Any) -> ChatModel:
     if inspect.iscoroutinefunction(getattr(model, "request", None)):  # a pydantic-ai model, without importing it
         return PydanticAIModel(model)
     if callable(model):
-        return FunctionModel(model)
+        return FunctionModel(cast("AsyncReply", model))
     raise ConfigError(
         f"{type(model).__name__} is no model. Give 'provider:model', a pydantic-ai model, an object with "
         "`async complete(system, user, max_output_tokens)`, or an async function of these three."

@@ -156,8 +156,8 @@ class Watermark:
         files, memory = state.get("files"), state.get("memory")
         if not isinstance(files, dict) or not isinstance(memory, str | None):
             return None
-        pairs: dict[Any, Any] = files
-        return cls({str(name): str(digest) for name, digest in pairs.items()}, memory, str(state.get("at", "")))
+        pairs = _mapping(state["files"])
+        return cls({name: str(digest) for name, digest in pairs.items()}, memory, str(state.get("at", "")))
 
 
 def load_watermark(places: Places) -> Watermark | None:

@@ -16,10 +16,10 @@ from memory_core.sessions.session import (
     AgentSession,
     Change,
     SessionState,
-    message_line,
     state_from_json,
     state_to_json,
     storable,
+    stored_form,
     unseen,
 )
 
@@ -61,21 +61,15 @@ class FileAgentSession(AgentSession):
             return list(self._messages.values())
 
     def append(self, messages: Iterable[Message]) -> int:  # noqa: D102 - the contract says it
-        given = [(message, message_line(message).encode()) for message in storable(messages)]
+        given = {copy.id: (line, copy) for line, copy in map(stored_form, unseen(storable(messages), ()))}
         if not given:
             return 0
         with self._file.locked():
             self._refresh()
-            fresh = {message.id for message in unseen((message for message, _ in given), self._messages)}
-            added: dict[str, Message] = {}
-            lines: list[bytes] = []
-            for message, line in given:
-                if message.id in fresh and message.id not in added:
-                    added[message.id] = message_from_json(line)
-                    lines.append(line)
-            self._file.append(lines)
-            self._messages.update(added)
-            return len(added)
+            fresh = {id: stored for id, stored in given.items() if id not in self._messages}
+            self._file.append([line for line, _ in fresh.values()])
+            self._messages.update((id, copy) for id, (_, copy) in fresh.items())
+            return len(fresh)
 
     def rewrite(self, change: Change) -> list[Message]:  # noqa: D102 - the contract says it
         with self._file.locked():
@@ -84,11 +78,11 @@ class FileAgentSession(AgentSession):
             changed = unseen(storable(change(list(before))), ())
             if changed == before:
                 return before
-            lines = [message_line(message).encode() for message in changed]
+            stored = [stored_form(message) for message in changed]
             if self._damaged:
                 log.warning("%d unreadable lines of %s moved aside", len(self._damaged), self._file.path)
-            self._file.replace(lines, self._damaged)
-            self._messages = {message.id: message_from_json(line) for message, line in zip(changed, lines, strict=True)}
+            self._file.replace([line for line, _ in stored], self._damaged)
+            self._messages = {copy.id: copy for _, copy in stored}
             self._damaged, self._problems = [], []
             return list(self._messages.values())
 

@@ -9,19 +9,19 @@ import json
 import logging
 import os
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import BinaryIO
 
-from filelock import FileLock, Timeout
-
 from memory_core.errors import StorageUnavailableError
+from memory_core.sessions.locking import process_lock
 
 log = logging.getLogger(__name__)
 
 LOCK_TIMEOUT_S = 30.0
 _TAIL_BYTES = 512
+_State = tuple[int, int, int]
 
 
 class LineFile:
@@ -34,9 +34,11 @@ class LineFile:
         self.path = path
         self.set_aside = path.with_name(path.name + ".damaged")
         self._fsync = fsync
-        self._lock = FileLock(path.with_name(path.name + ".lock"), timeout=LOCK_TIMEOUT_S, thread_local=False)
+        self._lock = path.with_name(path.name + ".lock")
+        self._held = 0
         self._threads = RLock()
         self._inode, self._size, self._tail = 0, 0, b""
+        self._seen: _State = (0, 0, 0)  # inode, size and time of change, as they were last
         self.torn = b""
         self._open_end = False  # the last line is whole, only its newline is missing: a person's editor took it
 
@@ -48,20 +50,22 @@ class LineFile:
             StorageUnavailableError: The lock cannot be had: no such folder can be made, or another process hangs.
 
         """
-        with self._threads:
-            try:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._lock.acquire()
-            except Timeout as error:
-                raise StorageUnavailableError(
-                    f"{self.path} is locked by another process for more than {LOCK_TIMEOUT_S:.0f} s; try again."
-                ) from error
-            except OSError as error:
-                raise StorageUnavailableError(f"{self.path} cannot be locked for writing: {_reason(error)}.") from error
+        with self._threads, ExitStack() as held:
+            if not self._held:
+                try:
+                    held.enter_context(process_lock(self._lock, LOCK_TIMEOUT_S))
+                except TimeoutError as error:
+                    raise StorageUnavailableError(
+                        f"{self.path} is locked by another process for more than {LOCK_TIMEOUT_S:.0f} s; try again."
+                    ) from error
+                except OSError as error:
+                    reason = _reason(error)
+                    raise StorageUnavailableError(f"{self.path} cannot be locked for writing: {reason}.") from error
+            self._held += 1
             try:
                 yield
             finally:
-                self._lock.release()
+                self._held -= 1
 
     @contextmanager
     def reading(self) -> Generator[None]:
@@ -80,6 +84,8 @@ class LineFile:
 
         """
         try:
+            if self._size and _state(self.path.stat()) == self._seen:
+                return False, []
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())
                 same = status.st_ino == self._inode and status.st_size >= self._size and self._ends_as_known(file)
@@ -99,7 +105,7 @@ class LineFile:
         complete = len(data) - len(self.torn)
         if complete or not same:
             self._tail = data[max(0, complete - _TAIL_BYTES) : complete]
-        self._inode, self._size = status.st_ino, start + complete
+        self._inode, self._size, self._seen = status.st_ino, start + complete, _state(status)
         return over, [line for line in whole.split(b"\n") if line]
 
     def append(self, lines: Sequence[bytes]) -> None:
@@ -128,6 +134,7 @@ class LineFile:
         except OSError as error:
             raise StorageUnavailableError(f"{self.path} cannot be written: {_reason(error)}.") from error
         self._inode, self._tail, self._open_end = status.st_ino, data[-_TAIL_BYTES:], False
+        self._seen = _state(status)
         self._size += len(data)
 
     def replace(self, lines: Sequence[bytes], damaged: Sequence[bytes] = ()) -> None:
@@ -241,6 +248,10 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _state(status: os.stat_result) -> _State:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _whole(line: bytes) -> bool:

@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable
 from threading import RLock
 
 from memory_core.policy import check_count
-from memory_core.sessions.messages import Message, message_from_json, new_id
+from memory_core.sessions.messages import Message, new_id
 from memory_core.sessions.pairs import safe_boundary, safe_boundary_after
 from memory_core.sessions.session import (
     AgentSession,
     Change,
     SessionState,
-    message_line,
     state_from_json,
     state_to_json,
     storable,
+    stored_form,
     unseen,
 )
 
@@ -99,7 +99,7 @@ class InMemorySessions:
 
 def _copied(message: Message) -> Message:
     """Return a message that shares nothing with its giver, refusing what the other sessions could not store."""
-    return message_from_json(message_line(message))
+    return stored_form(message)[1]
 
 
 def temporary_session() -> InMemoryAgentSession:

@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, cast, get_args
 from uuid import uuid4
 
+from pydantic_core import from_json
+
 from memory_core.errors import CorruptEntryError
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -178,11 +180,24 @@ def message_to_json(message: Message) -> str:
 
     """
     fields = message_fields(message)
-    line = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return json_line(fields)
+
+
+_plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_escaped = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
+
+def json_line(fields: Mapping[str, Any]) -> str:
+    """Return JSON on one line that UTF-8 can carry: readable, and escaped only where a lone surrogate is in it.
+
+    Raises:
+        TypeError, ValueError: It is not JSON.
+    """
+    line = _plain.encode(fields)
     try:
         line.encode()
-    except UnicodeEncodeError:  # a lone surrogate: JSON can carry it escaped, UTF-8 cannot
-        return json.dumps(fields, separators=(",", ":"), allow_nan=False)
+    except UnicodeEncodeError:
+        return _escaped.encode(fields)
     return line
 
 
@@ -264,8 +279,19 @@ def message_from_json(line: str | bytes) -> Message:
         CorruptEntryError: The line is not JSON, or not a message.
 
     """
+    return message_from_fields(fields_from_json(line))
+
+
+def fields_from_json(line: str | bytes) -> Any:
+    """Return what a line of JSON says.
+
+    Raises:
+        CorruptEntryError: The line is not JSON.
+    """
     try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise CorruptEntryError(f"This line is not JSON: {error}.") from error
-    return message_from_fields(fields)
+        return from_json(line)  # three times as fast, but it refuses lone surrogates and deep nesting
+    except ValueError:
+        try:
+            return json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise CorruptEntryError(f"This line is not JSON: {error}.") from error

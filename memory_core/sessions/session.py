@@ -12,7 +12,7 @@ from memory_core.contracts import Problem
 from memory_core.errors import CorruptEntryError, InvalidEntryError
 from memory_core.model import clean_name
 from memory_core.policy import check_count
-from memory_core.sessions.messages import Message, OtherPart, message_to_json
+from memory_core.sessions.messages import Message, OtherPart, message_from_json, message_to_json
 from memory_core.sessions.pairs import safe_boundary
 
 SNAPSHOT_VERSION = 1
@@ -226,19 +226,21 @@ def unseen(messages: Iterable[Message], ids: Collection[str]) -> list[Message]:
     return list(fresh.values())
 
 
-def message_line(message: Message) -> str:
-    """Return a message as one line of JSON.
+def stored_form(message: Message) -> tuple[bytes, Message]:
+    """Return a message as its line of JSON, and as it will be read from there: a copy that shares nothing.
 
     Raises:
-        InvalidEntryError: It is not JSON; the sentence names the message.
-
+        InvalidEntryError: It would not be readable: a field is wrong, or native data is not JSON.
     """
     try:
-        return message_to_json(message)
-    except (TypeError, ValueError, RecursionError) as error:
+        line = message_to_json(message).encode()
+        return line, message_from_json(line)
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InvalidEntryError(
-            f"The message {message.id!r} cannot be stored, it is not plain JSON: {error}."
+            f"The message {message.id!r} is not plain JSON and cannot be stored: {error}."
         ) from error
+    except CorruptEntryError as error:
+        raise InvalidEntryError(f"The message {message.id!r} cannot be stored. {error}") from error
 
 
 def state_to_json(state: SessionState) -> str:

@@ -4,7 +4,6 @@ One line a message: its JSON form (see `memory_core.sessions.messages`) and whos
 `{"session": …, "user": …, "agent": …, "id": …, "time": …, …}`.
 """
 
-import json
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import RLock
-from typing import Any
 
 from memory_core.contracts import Problem
 from memory_core.errors import CorruptEntryError, StorageUnavailableError
@@ -21,9 +19,16 @@ from memory_core.model import SHARED_USER_ID, clean_name
 from memory_core.naming import slug
 from memory_core.policy import check_count
 from memory_core.sessions.lines import LineFile
-from memory_core.sessions.messages import Message, message_fields, message_from_fields, text_of
+from memory_core.sessions.messages import (
+    Message,
+    fields_from_json,
+    json_line,
+    message_fields,
+    message_from_fields,
+    text_of,
+)
 from memory_core.sessions.pairs import safe_boundary
-from memory_core.sessions.session import message_line, storable, unseen
+from memory_core.sessions.session import storable, stored_form, unseen
 
 log = logging.getLogger(__name__)
 
@@ -281,18 +286,7 @@ def read_transcript_places(path: Path, start: int = 0) -> Iterator[tuple[Logged 
 
 
 def _to_line(owner: dict[str, str], message: Message) -> bytes:
-    message_line(message)  # refuses what is not JSON
-    fields = {**owner, **message_fields(message)}
-    line = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    return line.encode() if line.isascii() or _encodable(line) else json.dumps(fields, separators=(",", ":")).encode()
-
-
-def _encodable(line: str) -> bool:
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return json_line({**owner, **message_fields(stored_form(message)[1])}).encode()
 
 
 def logged_from_line(line: bytes) -> Logged:
@@ -302,10 +296,7 @@ def logged_from_line(line: bytes) -> Logged:
         CorruptEntryError: It is not one.
 
     """
-    try:
-        fields: Any = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise CorruptEntryError(f"This line is not JSON: {error}.") from error
+    fields = fields_from_json(line)
     message = message_from_fields(fields)
     names = [fields.get(name) for name in ("session", "user", "agent")]
     if not all(isinstance(name, str) and name for name in names):

@@ -11,18 +11,24 @@ TAG = "memory_context"
 """The element around everything that this library injects."""
 
 _BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+[ \t]*")
-_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_TAG_LIKE = re.compile(r"<(?=\s*/?\s*[A-Za-z!?|])")
+# Terminal and text controls, what turns the direction of text, and what nobody sees: soft hyphens, spaces without width,
+# and the tag characters in which whole sentences can hide. The joiners stay: emoji and some scripts need them.
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff"
+    r"\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_GAP = r"[\s\u200c\u200d\ufe00-\ufe0f]*"
+_TAG_LIKE = re.compile(rf"<(?={_GAP}/?{_GAP}[A-Za-z!?|])")
 _BLOCK = re.compile(rf"<{TAG}\b[^>]*>.*?(?:</{TAG}>|\Z)", re.DOTALL | re.IGNORECASE)
 
 
 def one_line(text: str) -> str:
     """Return `text` as one harmless line: breaks become ` ⏎ `, controls vanish, tags cannot open or close."""
-    plain = _CONTROLS.sub("", text.strip())
+    plain = _CONTROLS.sub("", text).strip()
     return _TAG_LIKE.sub("‹", _BREAKS.sub(" ⏎ ", plain))
 
 
-_OWN_TAG = re.compile(rf"<(?=\s*/?\s*{TAG}|\|)", re.IGNORECASE)
+_OWN_TAG = re.compile(rf"<(?={_GAP}/?{_GAP}{_GAP.join(TAG)}|\|)", re.IGNORECASE)
 
 
 def quoted(text: str) -> str:

@@ -1,5 +1,6 @@
 """The five tools as a model is shown them, and the checks on what it sends back."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -85,10 +86,21 @@ def _checked(
             return ToolResult(words.bad_arguments.format(reason=reason), {"error": reason}, ok=False)
         given = {name: value for name, value in arguments.items() if value is not None}
         if isinstance(given.get("keys_to_merge"), str):
-            given["keys_to_merge"] = [part.strip() for part in given["keys_to_merge"].split(",") if part.strip()]
+            given["keys_to_merge"] = _keys(given["keys_to_merge"])
         return run(given, context)
 
     return checked
+
+
+def _keys(text: str) -> list[str]:
+    """Read a list that a model wrote as text: JSON, or names with commas between them."""
+    try:
+        listed: object = json.loads(text)
+    except (ValueError, RecursionError):
+        listed = None
+    if isinstance(listed, list):
+        return [part for part in cast("list[object]", listed) if isinstance(part, str)]
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _wrong_value(words: Wording, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str | None:

@@ -1,6 +1,5 @@
 """Tools as data: what a model is shown, what a program gets back, and how a call of the model is checked."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,24 +54,27 @@ def check_arguments(schema: Mapping[str, Any], arguments: object) -> str | None:
     for name in arguments:  # pyright: ignore[reportUnknownVariableType]
         if name not in known:
             return f"there is no parameter {str(name)!r}.{did_you_mean(str(name), known)} There are: {', '.join(known)}"  # pyright: ignore[reportUnknownArgumentType]
-    missing = [name for name in schema.get("required", ()) if name not in arguments]
+    missing = [name for name in schema.get("required", ()) if arguments.get(name) is None]  # pyright: ignore[reportUnknownMemberType]
     return f"the parameter {missing[0]!r} is missing" if missing else None
 
 
 def parse_whole(value: object, low: int, high: int) -> int | None:
-    """Return a model's number clamped to `low`..`high`: `8`, `8.0`, `"8"` and `"8/10"` are 8; None when it is none."""
+    """Return a model's number clamped to `low`..`high`, or None when it is no whole number.
+
+    `8`, `8.0`, `"8"` and `"8/10"` (of `high`) are 8; `7.5`, `"80/100"`, true, null and infinity are refused.
+    """
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
         head, slash, tail = value.strip().partition("/")
-        if slash and not tail.strip().isdigit():
+        if slash and tail.strip() != str(high):
             return None
         try:
             value = float(head)
         except ValueError:
             return None
-    if not isinstance(value, int | float) or math.isnan(value):
-        return None
-    if value in (float("inf"), float("-inf")):
-        return high if value > 0 else low
-    return int(min(max(round(value), low), high))
+    if isinstance(value, float):
+        if not value.is_integer():  # neither are NaN and infinity
+            return None
+        value = int(value)
+    return min(max(value, low), high) if isinstance(value, int) else None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_core.contracts import MemorySolution, MemorySolutionProvider
-from memory_core.errors import MemoryCoreError, SearcherError
+from memory_core.errors import MemoryCoreError
 from memory_core.model import MAX_IMPORTANCE, MIN_IMPORTANCE, SHARED_USER_ID, MemoryEntry
 from memory_core.policy import (
     DEFAULT_PRIORITY_COUNT,
@@ -21,7 +21,7 @@ from memory_core.policy import (
     check_count,
 )
 from memory_core.serial import to_fields
-from memory_core.talent.fence import fenced, one_line, quoted, shorten
+from memory_core.talent.fence import fenced, one_line, quoted, shorten, strip_blocks
 from memory_core.talent.schemas import tool_specs
 from memory_core.talent.specs import ToolContext, ToolResult, ToolSpec, parse_whole
 from memory_core.talent.wording import wording
@@ -130,9 +130,9 @@ class MemoryTalent:
         user_id = self.user_id(session_id)
         try:
             solution = self.provider.get(cwd)
-            done = solution.remember(key, fact, number, user_id=user_id, scope=scope or None)
-        except MemoryCoreError as error:
-            return self._failure(str(error))
+            done = solution.remember(key, strip_blocks(fact), number, user_id=user_id, scope=scope or None)
+        except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
+            return self._failure(error)
         entry, previous = done.entry, done.previous
         lines = [words.saved.format(**self._fields(entry))]
         data: dict[str, Any] = {"entry": to_fields(entry), "previous": to_fields(previous) if previous else None}
@@ -141,9 +141,9 @@ class MemoryTalent:
         else:
             try:
                 near, fragments = self._near(solution, entry), self._fragments(solution, user_id)
-            except MemoryCoreError as error:
+            except Exception as error:  # noqa: BLE001 - the fact is stored, whatever the index says
                 near, fragments = [], 0
-                lines.append(words.index_failed.format(reason=error))
+                lines.append(words.index_failed.format(reason=one_line(_reason(error))))
             if near:
                 lines.append(words.near_keys.format(keys=", ".join(one_line(key) for key in near)))
             if fragments >= FRAGMENT_LIMIT and entry.importance < FRAGMENT_BELOW:
@@ -164,8 +164,8 @@ class MemoryTalent:
                 text = words.found.format(**self._fields(entry), content=quoted(entry.content))
                 return ToolResult(text, {"entry": to_fields(entry)})
             near = self._similar_names(solution, key, user_id)
-        except MemoryCoreError as error:
-            return self._failure(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
+            return self._failure(error)
         lines = [words.not_found.format(key=one_line(key))]
         if near:
             lines.append(words.near_names.format(keys=", ".join(one_line(name) for name in near)))
@@ -187,8 +187,8 @@ class MemoryTalent:
             if query.strip() == _LIST_ALL:
                 return self._list(solution, user_id)
             hits = solution.search(query, user_id=user_id, top_k=count)
-        except MemoryCoreError as error:
-            return self._failure(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
+            return self._failure(error)
         asked = one_line(shorten(query, 200))
         if not hits:
             return ToolResult(words.no_hits.format(query=asked), {"hits": []})
@@ -214,10 +214,10 @@ class MemoryTalent:
         try:
             solution = self.provider.get(cwd)
             done = solution.consolidate(
-                keys_to_merge, new_key, evolved_insight, user_id=self.user_id(session_id), scope=scope or None
+                keys_to_merge, new_key, strip_blocks(evolved_insight), user_id=self.user_id(session_id), scope=scope or None
             )
-        except MemoryCoreError as error:
-            return self._failure(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
+            return self._failure(error)
         removed = list(dict.fromkeys(id.key for id in done.removed))
         entry = done.entry
         lines = [
@@ -230,13 +230,13 @@ class MemoryTalent:
         if done.missing:
             lines.append(words.were_missing.format(keys=", ".join(map(one_line, done.missing))))
         if done.left:
-            left = ", ".join(f"{one_line(id.key)} [{id.scope}]: {reason}" for id, reason in done.left)
+            left = ", ".join(f"{one_line(id.key)} [{id.scope}]: {one_line(reason)}" for id, reason in done.left)
             lines.append(words.not_removed.format(keys=left))
         data = {
             "entry": to_fields(entry),
             "removed": removed,
             "missing": list(done.missing),
-            "left": [id.key for id, _ in done.left],
+            "left": list(dict.fromkeys(id.key for id, _ in done.left)),
         }
         return ToolResult("\n".join(lines), data, ok=not done.left)
 
@@ -252,8 +252,8 @@ class MemoryTalent:
             solution = self.provider.get(cwd)
             scopes = solution.forget(key, user_id=user_id, scope=scope or None)
             near = [] if scopes else self._similar_names(solution, key, user_id)
-        except MemoryCoreError as error:
-            return self._failure(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
+            return self._failure(error)
         if scopes:
             text = words.pruned.format(key=one_line(key), scopes=", ".join(scopes))
             return ToolResult(text, {"scopes": list(scopes)})
@@ -289,9 +289,10 @@ class MemoryTalent:
         head = [words.heading, words.rules.format(scopes=self.provider.scopes_description(self.locale))]
         try:
             entries = self.memories_for(user_input, cwd=cwd, session_id=session_id)
-        except MemoryCoreError as error:
-            log.warning("No memories could be injected: %s", error)
-            return "\n\n".join([*head, one_line(words.failed.format(reason=error))])
+        except Exception as error:  # noqa: BLE001 - an agent without its memories still answers
+            reason = _reason(error)
+            log.warning("No memories could be injected: %s", reason)
+            return "\n\n".join([*head, one_line(words.failed.format(reason=reason))])
         if not entries:
             return "\n\n".join([*head, words.none_yet])
         return "\n\n".join([*head, fenced([self._line(entry) for entry in entries], words.label)])
@@ -334,7 +335,8 @@ class MemoryTalent:
     def _similar_names(solution: MemorySolution, key: str, user_id: str) -> list[str]:
         try:
             return [hit.entry.id.key for hit in solution.search(key, user_id=user_id, top_k=NEAR_PROBE)]
-        except SearcherError:
+        except Exception as error:  # noqa: BLE001 - only a hint is lost
+            log.info("No similar keys: %s", _reason(error))
             return []
 
     @staticmethod
@@ -373,11 +375,19 @@ class MemoryTalent:
             "expires": expires,
         }
 
-    def _failure(self, reason: str) -> ToolResult:
+    def _failure(self, error: Exception | str) -> ToolResult:
+        reason = error if isinstance(error, str) else _reason(error)
         return ToolResult(self._words.failed.format(reason=one_line(reason)), {"error": reason}, ok=False)
 
     def _off(self) -> ToolResult:
         return ToolResult(self._words.off, {"error": "off"}, ok=False)
+
+
+def _reason(error: Exception) -> str:
+    if not isinstance(error, MemoryCoreError):
+        log.error("A backend raised an error of its own", exc_info=error)
+        return f"{type(error).__name__}: {error}"
+    return str(error)
 
 
 def _time(entry: MemoryEntry) -> str:

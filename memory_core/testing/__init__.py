@@ -20,6 +20,7 @@ for _module in ("embedder", "provider", "searcher", "session", "storer"):
     pytest.register_assert_rewrite(f"memory_core.testing.{_module}")
 
 from memory_core.testing.clock import FakeClock  # noqa: E402 - the assertions of these modules are rewritten first
+from memory_core.testing.model import FakeModel  # noqa: E402 - see above
 from memory_core.testing.provider import ProviderContract  # noqa: E402 - see above
 from memory_core.testing.samples import NASTY_CONTENTS, NASTY_KEYS, make_entry  # noqa: E402 - see above
 from memory_core.testing.searcher import SearcherContract  # noqa: E402 - see above
@@ -30,6 +31,7 @@ __all__ = [
     "NASTY_CONTENTS",
     "NASTY_KEYS",
     "FakeClock",
+    "FakeModel",
     "ProviderContract",
     "SearcherContract",
     "SessionContract",

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, cast
 from uuid import uuid4
 
@@ -114,6 +115,10 @@ def histories(draw: st.DrawFn, max_turns: int = 12) -> list[Message]:
     return messages
 
 
+def _with(last: Message, messages: list[Message]) -> list[Message]:
+    return [*messages, last]
+
+
 class SessionContract:
     """Subclass it and give the fixture `open_session`: `session_id -> session`.
 
@@ -180,6 +185,16 @@ class SessionContract:
         for bad in (object(), float("nan"), {1, 2}, b"bytes"):
             with pytest.raises(InvalidEntryError):
                 session.append([user_message("good"), Message("user", (OtherPart("x", bad),))])
+        assert session.messages() == []
+
+    def test_what_could_not_be_read_again_is_refused(self, session: AgentSession) -> None:
+        naive = Message("user", (), time=datetime(2024, 1, 1))
+        wrong: tuple[Any, ...] = ("god", 3, ["user"])
+        for bad in (naive, *(Message(role, ()) for role in wrong), Message("user", (TextPart(wrong[1]),))):
+            with pytest.raises(InvalidEntryError):
+                session.append([user_message("good"), bad])
+            with pytest.raises(InvalidEntryError):
+                session.rewrite(partial(_with, bad))
         assert session.messages() == []
 
     def test_the_list_is_the_callers(self, session: AgentSession) -> None:

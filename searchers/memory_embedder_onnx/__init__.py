@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from memory_core.options import USER_ONLY, Options
+from memory_core.options import USER_ONLY, Options, placed_model
 from memory_core.plugins import hookimpl
 
 NAME = "onnx"
@@ -31,10 +31,9 @@ class OnnxOptions(Options):
 
 def build(options: OnnxOptions, context: Any) -> Any:
     """Build the embedder; the implementation is imported only now."""
-    del context
     from memory_embedder_onnx.embedder import OnnxEmbedder
 
-    return OnnxEmbedder(options)
+    return OnnxEmbedder(options.model_copy(update={"model": placed_model(options.model, context.workspace)}))
 
 
 @hookimpl

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from memory_core.options import USER_ONLY, Options
+from memory_core.options import USER_ONLY, Options, placed_model
 from memory_core.plugins import hookimpl
 
 NAME = "sentence-transformers"
@@ -36,12 +36,12 @@ def build(options: SentenceTransformersOptions, context: Any) -> Any:
     """Build the embedder; torch itself is imported at its first use, because that takes seconds."""
     from importlib.util import find_spec
 
-    del context
     if find_spec("sentence_transformers") is None:
         raise ModuleNotFoundError("No module named 'sentence_transformers'", name="sentence_transformers")
     from memory_embedder_sentence_transformers.embedder import SentenceTransformersEmbedder
 
-    return SentenceTransformersEmbedder(options)
+    model = placed_model(options.model, context.workspace)
+    return SentenceTransformersEmbedder(options.model_copy(update={"model": model}))
 
 
 @hookimpl

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from memory_core.options import USER_ONLY, Options
+from memory_core.options import USER_ONLY, Options, placed_model
 from memory_core.plugins import hookimpl
 
 NAME = "static"
@@ -25,12 +25,11 @@ class StaticOptions(Options):
 
 def build(options: StaticOptions, context: Any) -> Any:
     """Build the embedder; the implementation is imported only now."""
-    del context
     from memory_embedder_static.embedder import open_model2vec, open_wordllama
 
     if options.model == WORDLLAMA:
         return open_wordllama(options.dim)
-    return open_model2vec(options.model, options.dim)
+    return open_model2vec(placed_model(options.model, context.workspace), options.dim)
 
 
 @hookimpl

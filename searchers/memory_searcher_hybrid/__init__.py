@@ -27,7 +27,7 @@ class HybridOptions(Options):
     arms: list[str] = Field(default=["fulltext", "numpy"], min_length=1, max_length=8)
     fusion: Literal["union", "minmax", "rrf"] = "union"
     dense_weight: float = Field(default=0.4, ge=0, le=1)
-    depth: int = Field(default=100, ge=1, le=1000)
+    depth: int = Field(default=50, ge=1, le=1000)
     wait_ms: int = Field(default=250, ge=0)
     drain_timeout_s: float = Field(default=60.0, ge=0)
     arm_timeout_s: float = Field(default=10.0, gt=0)

@@ -10,6 +10,7 @@ less, on conversations.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import nlargest
 from math import isfinite, sqrt
 
 from memory_core.model import MemoryEntry, MemoryId, SearchHit, hit_order
@@ -23,6 +24,7 @@ READABLE_BELOW, BLIND_FROM = 0.1, 1 / 3
 unknown to a model that reads the language well, while a text without every third word is no longer the same text."""
 
 _DIGITS = 9
+_NO_DEVIATION = 1e-9
 
 
 @dataclass(slots=True)
@@ -41,58 +43,66 @@ class Answer:
     sight: float = 1.0
 
 
-@dataclass(slots=True)
-class _Row:
-    entry: MemoryEntry
-    score: float = 0.0
-    explain: dict[str, float] = field(default_factory=dict[str, float])
-
-
 def sight(unknown_share: float) -> float:
     """Return how far an arm can be trusted that does not know this share of the query's tokens."""
     return min(1.0, max(0.0, (BLIND_FROM - unknown_share) / (BLIND_FROM - READABLE_BELOW)))
 
 
-def fuse(answers: Sequence[Answer], method: str, dense_weight: float) -> list[SearchHit]:
-    """Return all candidates of all arms, best first; each explains what its arms gave.
+def fuse(answers: Sequence[Answer], method: str, dense_weight: float, limit: int) -> list[SearchHit]:
+    """Return the best of all arms' candidates, best first; each explains what its arms gave.
 
     Args:
         answers: One for each arm that answered.
         method: `"union"`, `"minmax"` or `"rrf"`.
         dense_weight: The dense arms' share of the score, before what they cannot read is taken off.
-
+        limit: How many are wanted; those that tie with the last one are told apart by the order of the contract.
     """
-    seen = [answer for answer in answers if answer.hits and (not answer.dense or answer.sight > 0)]
-    rows = {hit.entry.id: _Row(hit.entry) for answer in seen for hit in answer.hits}
-    if method == "rrf":
-        _by_rank(seen, rows)
-    else:
-        lexical = [answer for answer in answers if not answer.dense]
-        dense = [answer for answer in answers if answer.dense]
-        weight = dense_weight * (sum(answer.sight for answer in dense) / len(dense) if dense else 0.0)
-        if not lexical:
-            weight = 1.0
-        for answer in lexical:
-            _add(answer, rows, _lexical(answer, method), len(lexical), (1 - weight))
-        total = sum(answer.sight for answer in dense)
-        for answer in dense:
-            if answer.sight > 0:
-                _add(answer, rows, _dense(answer, method, rows), total / answer.sight, weight)
-    hits = [SearchHit(row.entry, min(1.0, max(0.0, round(row.score, _DIGITS))), row.explain) for row in rows.values()]
-    return sorted(hits, key=hit_order)
+    entries = {hit.entry.id: hit.entry for answer in answers for hit in answer.hits if answer.sight > 0}
+    parts = _by_rank(answers) if method == "rrf" else _by_score(answers, method, dense_weight, entries)
+    totals = dict.fromkeys(entries, 0.0)
+    for part in parts.values():
+        for key, value in part.items():
+            if key in totals and isfinite(value):
+                totals[key] += value
+    scores = {key: min(1.0, max(0.0, round(total, _DIGITS))) for key, total in totals.items()}
+    if len(scores) > limit:
+        last = nlargest(limit, scores.values())[-1]
+        scores = {key: score for key, score in scores.items() if score >= last}
+    hits = [SearchHit(entries[key], score, _explain(answers, parts, key)) for key, score in scores.items()]
+    return sorted(hits, key=hit_order)[:limit]
 
 
-def _add(
-    answer: Answer, rows: Mapping[MemoryId, _Row], normal: Mapping[MemoryId, float], parts: float, weight: float
-) -> None:
-    """Add one arm's normalised scores to the rows, and what it gave to their explanation."""
-    for id, value in normal.items():
-        row = rows.get(id)
-        if row is None or not isfinite(value):
-            continue
-        row.score += weight * value / parts
-        row.explain[answer.name] = round(answer.scores.get(id, 0.0), 6)
-        row.explain[f"{answer.name}.part"] = round(weight * value / parts, 6)
+def _explain(
+    answers: Sequence[Answer], parts: Mapping[str, Mapping[MemoryId, float]], key: MemoryId
+) -> dict[str, float]:
+    """Return each arm's own score of an entry, and what it gave to the fused one."""
+    found: dict[str, float] = {}
+    for answer in answers:
+        part = parts.get(answer.name, {}).get(key)
+        if part is not None:
+            found[answer.name] = round(answer.scores.get(key, 0.0), 6)
+            found[f"{answer.name}.part"] = round(part, 6)
+    return found
+
+
+def _by_score(
+    answers: Sequence[Answer], method: str, dense_weight: float, entries: Mapping[MemoryId, MemoryEntry]
+) -> dict[str, dict[MemoryId, float]]:
+    """Return what each arm gives to each candidate; the parts of all arms together reach at most 1."""
+    lexical = [answer for answer in answers if not answer.dense]
+    dense = [answer for answer in answers if answer.dense]
+    sighted = sum(answer.sight for answer in dense)
+    # What a dense arm cannot read is taken from its weight and goes to the words, where there are any.
+    weight = dense_weight * sighted / len(dense) if dense and lexical else float(bool(dense))
+    parts: dict[str, dict[MemoryId, float]] = {}
+    for answer in lexical:
+        share = (1 - weight) / len(lexical)
+        parts[answer.name] = {key: share * value for key, value in _lexical(answer, method).items()}
+    for answer in dense:
+        if answer.sight > 0:
+            share = weight * answer.sight / sighted
+            parts[answer.name] = {key: share * value for key, value in _dense(answer, method, entries).items()}
+    return parts
 
 
 def _lexical(answer: Answer, method: str) -> dict[MemoryId, float]:
@@ -102,20 +112,19 @@ def _lexical(answer: Answer, method: str) -> dict[MemoryId, float]:
 
 def _shares(scores: Mapping[MemoryId, float]) -> dict[MemoryId, float]:
     best = max(scores.values(), default=0.0)
-    return {id: score / best for id, score in scores.items()} if best > 0 else {}
+    return {key: score / best for key, score in scores.items()} if best > 0 else {}
 
 
-def _dense(answer: Answer, method: str, rows: Mapping[MemoryId, _Row]) -> dict[MemoryId, float]:
+def _dense(answer: Answer, method: str, entries: Mapping[MemoryId, MemoryEntry]) -> dict[MemoryId, float]:
     """Return the arm's scores as distances from the mean of all entries, at most 1; negative ones stay."""
     if method == "minmax":
         return _minmax({hit.entry.id: hit.score for hit in answer.hits})
-    scores = {id: answer.scores[id] for id in rows if id in answer.scores}
+    scores = {key: score for key, score in answer.scores.items() if key in entries}
     mean, deviation = answer.stats if answer.stats is not None else _stats(list(scores.values()))
-    if not scores or deviation <= 1e-9:
+    if not scores or not deviation > _NO_DEVIATION:
         return {}
-    distances = {id: (score - mean) / deviation for id, score in scores.items()}
-    scale = max(Z_SCALE, max(distances.values()))
-    return {id: distance / scale for id, distance in distances.items()}
+    scale = deviation * max(Z_SCALE, (max(scores.values()) - mean) / deviation)
+    return {key: (score - mean) / scale for key, score in scores.items()}
 
 
 def _stats(values: Sequence[float]) -> tuple[float, float]:
@@ -129,15 +138,15 @@ def _minmax(scores: Mapping[MemoryId, float]) -> dict[MemoryId, float]:
     if not scores:
         return {}
     low, high = min(scores.values()), max(scores.values())
-    return {id: (score - low) / (high - low) if high > low else 1.0 for id, score in scores.items()}
+    return {key: (score - low) / (high - low) if high > low else 1.0 for key, score in scores.items()}
 
 
-def _by_rank(answers: Sequence[Answer], rows: Mapping[MemoryId, _Row]) -> None:
-    """Give each row the sum of `1 / (k + rank)` over the arms, as a share of what being first in all would give."""
-    for answer in answers:
-        for rank, hit in enumerate(answer.hits, start=1):
-            row = rows[hit.entry.id]
-            part = (RRF_K + 1) / (RRF_K + rank) / len(answers)
-            row.score += part
-            row.explain[answer.name] = round(hit.score, 6)
-            row.explain[f"{answer.name}.part"] = round(part, 6)
+def _by_rank(answers: Sequence[Answer]) -> dict[str, dict[MemoryId, float]]:
+    """Return `1 / (k + rank)` for each arm, as a share of what being first in all arms would give."""
+    seen = [answer for answer in answers if answer.sight > 0]
+    return {
+        answer.name: {
+            hit.entry.id: (RRF_K + 1) / (RRF_K + rank) / len(seen) for rank, hit in enumerate(answer.hits, start=1)
+        }
+        for answer in seen
+    }

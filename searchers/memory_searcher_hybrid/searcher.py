@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from memory_core.contracts import BackendContext, ChangeFeed, MemorySearcher, Problem
+from memory_core.contracts import BackendContext, ChangeFeed, Embedder, MemorySearcher, Problem
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_searcher_hybrid import HybridOptions
 from memory_searcher_hybrid.arms import RETRY_S, Arms
@@ -15,6 +15,7 @@ from memory_searcher_hybrid.background import Background, Follower
 from memory_searcher_hybrid.fusion import Answer, fuse, sight
 from memory_searcher_hybrid.stages import Diversity, Recency, Rerank, Stage
 
+_FAST_S = 0.005
 T = TypeVar("T")
 
 
@@ -44,6 +45,7 @@ class HybridSearcher(MemorySearcher):
         # Without a lexical arm nothing could be found at once: then all are brought up before a search.
         self._prompt = lexical or list(arms)
         self._slow = {name: Follower(name, arm) for name, arm in arms.items() if name not in self._prompt}
+        self._took_s: dict[str, float] = {}
         self._background = Background(self._followed)
         self._pool = ThreadPoolExecutor(max_workers=2 * len(arms), thread_name_prefix="memory-core-arm")
 
@@ -122,7 +124,8 @@ class HybridSearcher(MemorySearcher):
         given = self._answers(wide)
         if self._options.fusion == "union":
             self._complete(given, wide)
-        hits = fuse(given, self._options.fusion, self._options.dense_weight)
+        wanted = wide.top_k if self._stages else query.top_k
+        hits = fuse(given, self._options.fusion, self._options.dense_weight, wanted)
         for stage in self._stages:
             hits = stage(query, hits)
         hits = hits[: query.top_k]
@@ -137,12 +140,13 @@ class HybridSearcher(MemorySearcher):
 
         """
         asked = [name for name in (*self._prompt, *self._slow) if not self._arms.resting(name, "search")]
-        # The first arm runs in this thread: with fast arms a thread costs more than it gives.
+        # The first arm runs in this thread, and so does a fast one: handing it over costs more than it takes.
+        here = [name for name in asked if name == asked[0] or self._took_s.get(name, 1.0) < _FAST_S]
         running: list[tuple[str, Future[Answer | None]]] = [
-            (name, self._pool.submit(self._ask, name, query)) for name in asked[1:]
+            (name, self._pool.submit(self._ask, name, query)) for name in asked if name not in here
         ]
         end = time.monotonic() + self._options.arm_timeout_s
-        answers = [self._ask(name, query) for name in asked[:1]]
+        answers = [self._ask(name, query) for name in here]
         for name, future in running:
             try:
                 answers.append(future.result(max(0.001, end - time.monotonic())))
@@ -166,13 +170,16 @@ class HybridSearcher(MemorySearcher):
             hits = arm.search(query)
             return Answer(name, True, hits, {hit.entry.id: hit.score for hit in hits}, arm.score_stats(query), trust)
 
-        return self._arms.attempt(name, "search", run, None)
+        start = time.monotonic()
+        answer = self._arms.attempt(name, "search", run, None)
+        self._took_s[name] = (self._took_s.get(name, 0.0) + time.monotonic() - start) / 2
+        return answer
 
     def _complete(self, answers: Sequence[Answer], query: SearchQuery) -> None:
         """Ask each arm for its true scores of what only others found."""
         candidates = {hit.entry.id for answer in answers for hit in answer.hits}
         for answer in answers:
-            missing = [id for id in candidates if id not in answer.scores] if answer.sight > 0 else []
+            missing = [key for key in candidates if key not in answer.scores] if answer.sight > 0 else []
             if missing:
                 nothing: dict[MemoryId, float] = {}
                 answer.scores.update(
@@ -235,6 +242,10 @@ class HybridSearcher(MemorySearcher):
         for arm in self._arms.by_name.values():
             found.extend(arm.problems())
         return found
+
+    def embedders(self) -> Sequence[Embedder]:
+        """Return those of all arms."""
+        return [embedder for arm in self._arms.by_name.values() for embedder in arm.embedders()]
 
     def close(self) -> None:
         """Finish embedding (for at most `drain_timeout_s`) and close the arms."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field, SecretStr
 
-from memory_core.options import USER_ONLY, Options
+from memory_core.options import USER_ONLY, Options, placed
 from memory_core.plugins import hookimpl
 
 NAME = "lancedb"
@@ -41,7 +41,7 @@ def build(options: LanceDBOptions, context: Any) -> Any:
     from memory_searcher_lancedb.store import LanceTable
 
     table = LanceTable(
-        options.uri or str(context.index_dir / "table"),
+        placed(options.uri, context.workspace) if options.uri else str(context.index_dir / "table"),
         context.index_dir / "write.lock",
         storage_options={name: value.get_secret_value() for name, value in options.storage_options.items()},
         index_rows=options.index_rows,

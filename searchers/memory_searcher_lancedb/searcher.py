@@ -270,6 +270,10 @@ class LanceDBSearcher(MemorySearcher):
         """
         self._writer.flush()
 
+    def embedders(self) -> Sequence[Embedder]:
+        """Return the one embedder."""
+        return (self.embedder,)
+
     def problems(self) -> list[Problem]:  # noqa: D102 - the contract says it
         try:
             self._table.check(self.embedder.model_id)

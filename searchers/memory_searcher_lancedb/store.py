@@ -78,9 +78,10 @@ class LanceTable:
             self._checked_at = monotonic()
         return self._remote_version
 
-    def about(self) -> dict[str, Any]:
-        """Return format, model and dimension of the table; empty when there is none."""
-        return self.read(lambda table: layout.about(table.schema)) or {}
+    def _looked_at(self, table: Any) -> dict[str, Any]:
+        """Return format, model and dimension; notice an index that another process has built."""
+        self._indexed = any("vector" in index.columns for index in table.list_indices())
+        return layout.about(table.schema)
 
     def check(self, model_id: str) -> None:
         """Refuse a table of another model.
@@ -88,7 +89,7 @@ class LanceTable:
         Raises:
             EmbeddingMismatchError: Its vectors come from another model than `model_id`.
         """
-        known = self.about()
+        known = self.read(self._looked_at) or {}
         if known and known.get("model") != model_id:
             raise EmbeddingMismatchError(
                 f"The vector index was built with the embedding model {known.get('model')!r}, the configured one is "
@@ -149,14 +150,14 @@ class LanceTable:
     # --- writing ---------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def locked(self) -> Generator[bool, None, None]:
+    def locked(self, timeout_s: float | None = None) -> Generator[bool, None, None]:
         """Hold the lock of all writers on this machine; gives False when another one kept it too long.
 
         It is the operating system's lock: a process that dies lets go of it.
         """
         try:
             self._lock_path.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self._lock_path, timeout=self._lock_timeout_s)
+            lock = FileLock(self._lock_path, timeout=self._lock_timeout_s if timeout_s is None else timeout_s)
             lock.acquire()
             self._checked_at = 0.0
         except Timeout:
@@ -196,25 +197,41 @@ class LanceTable:
             raise self._translated(error, "written") from error
         self._checked_at = 0.0
 
-    def maintain(self) -> None:
-        """Compact small files, drop old versions, and build the approximate index when it is due; under the lock."""
+    def maintain(self) -> bool:
+        """Compact small files and drop old versions; the caller holds the lock. Return whether an index is due."""
         try:
             table = self._opened()
             if table is None:
-                return
+                return False
             if table.stats()["fragment_stats"]["num_fragments"] > MAX_FRAGMENTS or self._many_versions():
                 table.optimize(cleanup_older_than=timedelta(seconds=SAFE_AGE_S))
-            if not self._indexed and table.count_rows() >= self._index_rows:
-                from lancedb.index import HnswSq
-
-                log.info("Building the vector index")
-                table.create_index("vector", config=HnswSq(distance_type="cosine", num_partitions=1))
-                self._indexed = True
+            return not self._indexed and table.count_rows() >= self._index_rows
         except BaseException as error:
             if not _of_the_driver(error):
                 raise
-            self._forget_handle()
-            log.warning("The vector table could not be compacted, it stays as it is: %s", error)
+            self._not_now(error, "compacted")
+            return False
+
+    def build_index(self) -> None:
+        """Build the approximate index, which takes about a minute for 50,000 rows; searches go on, writers wait."""
+        from lancedb.index import HnswSq
+
+        try:
+            table = self._opened()
+            if table is None or self._indexed:
+                return
+            log.info("Building the vector index")
+            table.create_index("vector", config=HnswSq(distance_type="cosine", num_partitions=1))
+            self._indexed = True
+        except BaseException as error:
+            if not _of_the_driver(error):
+                raise
+            self._not_now(error, "indexed")
+
+    def _not_now(self, error: BaseException, what: str) -> None:
+        """Log why housekeeping failed, which harms no search."""
+        self._forget_handle()
+        log.warning("The vector table could not be %s, it stays as it is: %s", what, error)
 
     def compact(self) -> None:
         """Compact everything and drop every old version now: for tests, benchmarks, and maintenance without readers."""
@@ -252,6 +269,8 @@ class LanceTable:
                     "open the memory in each process by itself, or start processes with the method 'spawn'."
                 )
             if self._db is None:
+                # Without this LanceDB writes a warning to stderr for figures that nobody here asks for.
+                os.environ.setdefault("LANCE_INCLUDE_VECTOR_CENTROIDS", "false")
                 import lancedb
 
                 self._pid = os.getpid()
@@ -285,7 +304,7 @@ class LanceTable:
             if layout.about(table.schema).get("format") != layout.FORMAT:
                 raise OSError("the table has another format")
             table.search().select(["uid"]).to_arrow()  # a file that is gone shows itself here, not in a search
-            self._indexed = any("vector" in index.columns for index in table.list_indices())
+            self._looked_at(table)
             self._table = table
             return table
 

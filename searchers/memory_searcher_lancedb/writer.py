@@ -6,7 +6,8 @@ table's cursor: the store tells the rest again, and the vectors come from the ca
 """
 
 import logging
-from threading import RLock
+from threading import RLock, Thread
+from time import monotonic
 
 from memory_core.cached_embedder import CachedEmbedder
 from memory_core.contracts import Embedder
@@ -23,6 +24,9 @@ EXACT_ROWS = 20_000
 """A user with fewer entries than this is always searched exactly, also beside an approximate index."""
 _CHUNK = 500
 _USERS_KEPT = 4_096
+_PATIENCE_S = 1.0
+_PAUSE_S = 5.0
+"""A write that is only due waits this long for another process, and then this long until it tries again."""
 
 
 class Writer:
@@ -39,6 +43,8 @@ class Writer:
         self._flushing = RLock()
         self._counts: dict[str, int] = {}
         self._table_rows = 0
+        self._builder: Thread | None = None
+        self._next_try = 0.0
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -100,31 +106,39 @@ class Writer:
     def flush_if_due(self) -> None:
         """Write when enough changes are collected: more for a larger table, so that its files stay few."""
         limit = max(self._buffer_rows, min(MAX_BUFFERED, self._table_rows // 32))
-        if self.pending() >= limit:
-            self.flush()
+        building = self._builder is not None and self._builder.is_alive()
+        if self.pending() >= limit and not building and monotonic() >= self._next_try:
+            self._flush(_PATIENCE_S)
 
     def flush(self) -> None:
-        """Write every buffer whose user no other process has written meanwhile.
+        """Write every buffer whose user no other process has written meanwhile, and wait for an index being built.
 
         Raises:
             IndexUnavailableError: The table could not be written; everything stays in memory.
         """
+        self._wait_for_builder()
+        self._flush(None)
+        self._wait_for_builder()
+
+    def _flush(self, patience_s: float | None) -> None:
         with self._flushing:
             with self._lock:
                 due = {user: buffer.snapshot() for user, buffer in self._buffers.items() if buffer.worth_writing}
                 held = {user: self._buffers[user] for user in due}
             if not due:
                 return
-            with self._table.locked() as turn:
+            with self._table.locked(patience_s) as turn:
                 if not turn:
+                    self._next_try = monotonic() + _PAUSE_S
                     log.info("Another process is writing the vector index; %d users' changes wait", len(due))
                     return
                 rebuilt = self._table.broken is not None
                 before = self._table.token()
+                index_due = False
                 current = {user: snapshot for user, snapshot in due.items() if self._is_current(user, snapshot)}
                 if current:
                     self._write(current)
-                    self._table.maintain()
+                    index_due = self._table.maintain()
                     self._table_rows = self._table.read(lambda table: int(table.count_rows())) or 0
                 after = self._table.token()
             with self._lock:
@@ -134,6 +148,20 @@ class Writer:
                 for buffer in self._buffers.values():
                     if buffer.token == before and not rebuilt:
                         buffer.token = after
+
+            if index_due and self._builder is None:
+                self._builder = Thread(target=self._build, name="memory-core-vector-index")
+                self._builder.start()
+
+    def _build(self) -> None:
+        with self._table.locked() as turn:
+            if turn:
+                self._table.build_index()
+
+    def _wait_for_builder(self) -> None:
+        if self._builder is not None:
+            self._builder.join()
+            self._builder = None
 
     def _is_current(self, user_id: str, snapshot: Snapshot) -> bool:
         return self._table.broken is not None or self._stored_cursor(user_id) == snapshot.base
@@ -168,6 +196,7 @@ class Writer:
         Raises:
             IndexUnavailableError: Another process keeps writing, or the table cannot be written.
         """
+        self._wait_for_builder()
         with self._flushing, self._table.locked() as turn:
             if not turn:
                 raise IndexUnavailableError(

@@ -40,12 +40,12 @@ class UserMatrix:
     def _allocate(self, rows: int) -> None:
         kept = len(self._entries)
         vectors = np.zeros((rows, self._dim), dtype=np.float32)
-        facts = np.zeros((4, rows), dtype=np.int64)
+        facts = np.zeros((5, rows), dtype=np.int64)
         if kept:
             vectors[:kept] = self._vectors[:kept]
             facts[:, :kept] = self._facts[:, :kept]
         self._vectors, self._facts = vectors, facts
-        self._importance, self._updated, self._expires, self._scope = facts
+        self._importance, self._updated, self._expires, self._scope, self._filled = facts
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -70,6 +70,7 @@ class UserMatrix:
         else:
             self._entries[row] = entry
         self._vectors[row] = vector
+        self._filled[row] = bool(vector.any())
         self._importance[row] = entry.importance
         self._updated[row] = _micros(entry.updated_at)
         self._expires[row] = _micros(entry.expires_at) if entry.expires_at else _NEVER
@@ -102,7 +103,7 @@ class UserMatrix:
         vectors = self._vectors[:count]
         cosines = (vectors @ vector).astype(np.float64)
         scores = np.round(np.clip((1.0 + cosines) / 2.0, 0.0, 1.0), _DIGITS)
-        scores[~vectors.any(axis=1)] = -1.0
+        scores[self._filled[:count] == 0] = -1.0
         self._latest = key, scores
         return scores
 

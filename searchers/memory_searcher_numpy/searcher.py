@@ -113,6 +113,10 @@ class NumpySearcher(MemorySearcher):
         if gone and isinstance(self._embedder, CachedEmbedder):
             self._embedder.cache.discard([embedding_text(entry) for entry in gone])
 
+    def embedders(self) -> Sequence[Embedder]:
+        """Return the one embedder."""
+        return (self._embedder,)
+
     def cursor(self, user_id: str) -> str | None:  # noqa: D102 - the contract says it
         with self._lock:
             matrix = self._users.get(user_id)

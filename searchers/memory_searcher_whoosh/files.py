@@ -20,6 +20,7 @@ from typing import Any
 from whoosh import columns, fields, index
 from whoosh.codec.whoosh3 import W3Codec, W3Segment
 from whoosh.filedb.filestore import FileStorage
+from whoosh.filedb.structfile import StructFile
 from whoosh.index import TOC, FileIndex, LockError
 from whoosh.reading import SegmentReader
 from whoosh.searching import Searcher
@@ -67,6 +68,27 @@ class Opened:
     state: str
 
 
+class Storage(FileStorage):
+    """Whoosh's storage, but what it leaves open when a file turns out to be damaged can be closed."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(str(directory))
+        self._files: list[StructFile] = []
+
+    def open_file(self, name: str, **options: Any) -> StructFile:
+        """Open a file for reading and remember it."""
+        file = super().open_file(name, **options)
+        self._files.append(file)
+        return file
+
+    def release(self) -> None:
+        """Close every file that was opened for reading."""
+        for file in self._files:
+            with suppress(Exception):
+                file.file.close()
+        self._files.clear()
+
+
 class Codec(W3Codec):
     """Whoosh's codec, but for the names of new segments: its own come from `random`, which an application may seed.
 
@@ -100,6 +122,7 @@ class IndexFiles:
         self._timeout_s = lock_timeout_s
         self._schema = schema()
         self._opened: Opened | None = None
+        self._storage = Storage(directory)  # of the reader
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -191,7 +214,9 @@ class IndexFiles:
 
     def _index(self) -> FileIndex:
         # With our own schema the pickled one in the files is skipped.
-        return FileIndex(FileStorage(str(self.directory)), schema=self._schema)
+        self._storage.release()
+        self._storage = Storage(self.directory)
+        return FileIndex(self._storage, schema=self._schema)
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
@@ -239,12 +264,13 @@ class IndexFiles:
             if not writer.is_closed:
                 with suppress(Exception):
                     writer.cancel()
+            writer.storage.release()
 
     def _writer(self) -> SegmentWriter:
         """Return a writer that holds the lock; the directory and an empty index are made when they are missing."""
         for attempt in (1, 2):
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            storage = FileStorage(str(self.directory))
+            storage = Storage(self.directory)
             lock = storage.lock("MAIN_CREATE")
             lock.acquire(blocking=True)
             try:
@@ -263,6 +289,7 @@ class IndexFiles:
             except (LockError, PermissionError):
                 raise
             except Exception as error:
+                storage.release()
                 if attempt == 2:
                     raise self._unavailable("cannot be opened", error) from error
                 self.remove()
@@ -296,6 +323,7 @@ class IndexFiles:
             with suppress(Exception):
                 self._opened.searcher.close()
             self._opened = None
+        self._storage.release()
 
     def close(self) -> None:
         """Close the files."""

@@ -20,6 +20,7 @@ FIELDS = ("key", "user", "importance", "created", "updated", "expires", "source"
 _FENCE = "---\n"
 _OPEN = re.compile(r"---[ \t]*\r?(?:\n|\Z)")
 _CLOSE = re.compile(r"^---[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
+_LINE = re.compile("[^\n\r\x85\u2028\u2029]*(?:\r\n|[\n\r\x85\u2028\u2029])")  # as YAML 1.1 counts lines
 _PLAIN = re.compile(r"[^\W\d_][\w/-]*(?: [\w/-]+)*")
 _NOT_PLAIN = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
 _ESCAPED = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
@@ -152,7 +153,7 @@ def _fields(head: str) -> tuple[dict[str, yaml.Node], str]:
     if not isinstance(node, yaml.MappingNode):
         kind = "a list" if isinstance(node, yaml.SequenceNode) else "plain text"
         raise CorruptEntryError(f"line 2: the front matter is {kind}, not a list of `name: value` lines")
-    lines = [line + "\n" for line in head.split("\n")]
+    lines = _LINE.findall(head)
     pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
     known: dict[str, yaml.Node] = {}
     extra: list[str] = []
@@ -163,11 +164,19 @@ def _fields(head: str) -> tuple[dict[str, yaml.Node], str]:
         if name in FIELDS:
             known[name] = value
         elif node.flow_style:
-            extra.append(f"{scalar(name)}: {_quoted(_construct(value))}\n")
+            extra.append(_plain_line(name, value))
         else:
             end = pairs[place + 1][0].start_mark.line if place + 1 < len(pairs) else len(lines)
             extra.append("".join(lines[name_node.start_mark.line : end]).rstrip("\n") + "\n")
     return known, "".join(extra)
+
+
+def _plain_line(name: str, value: yaml.Node) -> str:
+    try:
+        return f"{scalar(name)}: {_quoted(_construct(value))}\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        line = value.start_mark.line + 2
+        raise CorruptEntryError(f"line {line}: `{name}` cannot be kept ({error}); write one field a line") from error
 
 
 def _construct(node: yaml.Node) -> Any:
@@ -203,7 +212,7 @@ def _text(fields: dict[str, yaml.Node], name: str) -> str | None:
         return None
     if not isinstance(node, yaml.ScalarNode):
         raise CorruptEntryError(f"line {node.start_mark.line + 2}: `{name}` must be one text")
-    return str(node.value) or None
+    return None if node.tag == "tag:yaml.org,2002:null" else str(node.value)
 
 
 def _importance(fields: dict[str, yaml.Node]) -> int | None:

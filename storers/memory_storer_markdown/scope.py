@@ -44,12 +44,22 @@ class ScopeDirectory:
         self._cleaned = False
 
     @contextmanager
-    def _reading(self, user_id: str | None) -> Generator[Manifest | None]:
-        """Give the manifest in step with the files, or None where there is no directory yet."""
+    def _reading(self, user_id: str | None, *, sweep: bool = True) -> Generator[Manifest | None]:
+        """Give the manifest in step with the files, or None where there is no directory yet.
+
+        `sweep=False` takes it as it is: for the later pages of one reading.
+        """
         with self._lock, self._driver_errors():
-            manifest = self._open()
-            if manifest is not None:
-                self._sweeper.refresh(manifest, user_id)
+            try:
+                manifest = self._open()
+                if manifest is not None and sweep:
+                    self._sweeper.refresh(manifest, user_id)
+            except StorageUnavailableError:
+                raise
+            except OSError as error:
+                raise StorageUnavailableError(
+                    f"The memories in {self.root} cannot be read: {error.strerror or error} ({error.filename})."
+                ) from error
             yield manifest
 
     def _open(self) -> Manifest | None:
@@ -95,7 +105,7 @@ class ScopeDirectory:
         """Yield the live entries, page by page, without holding a lock in between."""
         after = ("", "")
         while True:
-            with self._reading(user_id) as manifest:
+            with self._reading(user_id, sweep=not after[0]) as manifest:
                 if manifest is None:
                     return
                 rows = manifest.db.execute(
@@ -180,12 +190,13 @@ class ScopeDirectory:
         user, key = entry.id.user_id, entry.id.key
         folder = self._user_directory(user)
         with manifest.writing() as db:
-            row = db.execute(
-                "SELECT f.path, f.extra, f.dir FROM latest l JOIN files f ON f.path = l.path "
-                "WHERE l.user = ? AND l.key = ?",
-                (user, key),
-            ).fetchone()
-            path, extra, name = row if row else (self._free_path(entry.id), "", slug(user))
+            row = self._place(manifest, user, key)
+            if row and row[3] != self._signature(row[0]):
+                # Somebody edited this file since it was read: keep what it says beside the entry, and leave it alone
+                # when it can no longer be read.
+                self._sweeper.take_over(manifest, row[2])
+                row = self._place(manifest, user, key)
+            path, extra, name, _ = row if row else (self._free_path(entry.id), "", slug(user), "")
             folder = f"{self._root}/{name}" if row else folder
             text = render(entry, extra)
             if len(text) > self._max_file_bytes // 4 and len(text.encode()) > self._max_file_bytes:
@@ -208,6 +219,22 @@ class ScopeDirectory:
             if in_step:
                 db.execute("UPDATE dirs SET mtime_ns = ? WHERE dir = ?", (os.stat(folder).st_mtime_ns, name))
         return folder
+
+    @staticmethod
+    def _place(manifest: Manifest, user: str, key: str) -> tuple[str, str, str, str] | None:
+        """Return path, unknown lines, directory and signature of the file that speaks for a key."""
+        row: tuple[str, str, str, str] | None = manifest.db.execute(
+            "SELECT f.path, f.extra, f.dir, f.signature FROM latest l JOIN files f ON f.path = l.path "
+            "WHERE l.user = ? AND l.key = ?",
+            (user, key),
+        ).fetchone()
+        return row
+
+    def _signature(self, path: str) -> str | None:
+        try:
+            return signature(os.lstat(f"{self._root}/{path}"))
+        except OSError:
+            return None
 
     def _user_directory(self, user: str) -> str:
         """Return the directory of a user's files, made if need be, and never a link."""

@@ -5,6 +5,7 @@ seen at once, because its modification time differs from the one in the manifest
 over all files, at the latest one second after it (or ten times as long as a sweep takes, where that is more).
 """
 
+import errno
 import json
 import os
 import time
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from stat import S_ISDIR
 
 from memory_core.errors import CorruptEntryError, MemoryCoreError
 from memory_core.model import HOT_IMPORTANCE, SHARED_USER_ID, MemoryEntry, MemoryId
@@ -34,6 +36,15 @@ class Stat:
 
     signature: str
     mtime_ns: int
+
+
+_ABSENT = (FileNotFoundError, NotADirectoryError)
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
+def _bounded(time_ns: int) -> int:
+    """Return a file's time as SQLite can hold it; file systems know years that nothing else does."""
+    return max(-(1 << 63), min(time_ns, (1 << 63) - 1))
 
 
 def signature(stat: os.stat_result) -> str:
@@ -62,7 +73,7 @@ class Sweeper:
         known = manifest.db.execute(
             "SELECT dir, mtime_ns FROM dirs WHERE dir = '' OR dir = ?", (slug(user_id),)
         ).fetchall()
-        if len(known) < 2 and self._mtime(slug(user_id)) is not None:
+        if all(name != slug(user_id) for name, _ in known):
             self.look(manifest, slug(user_id))
         for name, mtime_ns in known:
             if self._mtime(name) != mtime_ns:
@@ -71,7 +82,7 @@ class Sweeper:
     def sweep(self, manifest: Manifest) -> None:
         """Compare every file with the manifest."""
         names = {"", *self._subdirectories()}
-        names.update(name for (name,) in manifest.db.execute("SELECT dir FROM dirs"))
+        names.update(name for (name,) in manifest.db.execute("SELECT dir FROM dirs UNION SELECT DISTINCT dir FROM files"))
         for name in names:
             self.look(manifest, name)
 
@@ -79,7 +90,7 @@ class Sweeper:
         """Compare the files of one directory with the manifest, and take over what changed under its write lock."""
         if self._differs(manifest, name):
             with manifest.writing():
-                self._take_over(manifest, name)
+                self.take_over(manifest, name)
 
     def _differs(self, manifest: Manifest, name: str) -> bool:
         row = manifest.db.execute("SELECT mtime_ns FROM dirs WHERE dir = ?", (name,)).fetchone()
@@ -89,7 +100,8 @@ class Sweeper:
         found = {path: stat.signature for path, stat in self._files(name)}
         return known != found
 
-    def _take_over(self, manifest: Manifest, name: str) -> None:
+    def take_over(self, manifest: Manifest, name: str) -> None:
+        """Bring the manifest in step with one directory; only inside `writing`."""
         db = manifest.db
         mtime_ns = self._mtime(name)
         known = dict(db.execute("SELECT path, signature FROM files WHERE dir = ?", (name,)))
@@ -158,6 +170,8 @@ class Sweeper:
                 )
             data = full.read_bytes()
         except OSError as error:
+            if error.errno in _OUT_OF_FILES:
+                raise  # says nothing about this file
             raise CorruptEntryError(f"the file cannot be read: {error.strerror or error}") from error
         try:
             return data.decode()
@@ -168,7 +182,7 @@ class Sweeper:
             ) from error
 
     def _as_entry(self, manifest: Manifest, name: str, path: str, stat: Stat, parsed: Parsed) -> MemoryEntry:
-        changed = datetime.fromtimestamp(stat.mtime_ns / 1e9, UTC)
+        changed = datetime.fromtimestamp(stat.mtime_ns / 1e9, UTC)  # `_bounded`: never beyond what a datetime holds
         created = parsed.created or parsed.updated or changed
         return MemoryEntry.checked(
             id=MemoryId(self._scope, parsed.user or self._owner(manifest, name), parsed.key or Path(path).stem),
@@ -177,7 +191,7 @@ class Sweeper:
             created_at=created,
             updated_at=parsed.updated or max(created, changed),
             expires_at=parsed.expires,
-            source=parsed.source or "file",
+            source="file" if parsed.source is None else parsed.source,
             metadata=parsed.metadata or {},
         )
 
@@ -194,21 +208,29 @@ class Sweeper:
         return name
 
     def _mtime(self, name: str) -> int | None:
+        """Return when a directory changed last; None when it is not there, or is a link, which is never followed."""
         try:
-            return os.stat(self._root / name).st_mtime_ns
-        except OSError:
+            state = os.lstat(self._root / name) if name else os.stat(self._root)
+        except _ABSENT:
             return None
+        return _bounded(state.st_mtime_ns) if S_ISDIR(state.st_mode) else None
 
     def _subdirectories(self) -> list[str]:
         try:
             with os.scandir(self._root) as entries:
                 return [e.name for e in entries if not e.name.startswith(".") and e.is_dir(follow_symlinks=False)]
-        except OSError:
+        except _ABSENT:
             return []
 
     def _files(self, name: str) -> Iterator[tuple[str, Stat]]:
-        """Yield the Markdown files of one directory; links are not followed, hidden files are not ours."""
+        """Yield the Markdown files of one directory; links are not followed, hidden files are not ours.
+
+        Raises:
+            OSError: The directory is there and cannot be read, which must not look as if it were empty.
+        """
         prefix = f"{name}/" if name else ""
+        if self._mtime(name) is None:
+            return
         try:
             with os.scandir(self._root / name) as entries:
                 for item in entries:
@@ -216,10 +238,10 @@ class Sweeper:
                         try:
                             if item.is_file(follow_symlinks=False):
                                 stat = item.stat(follow_symlinks=False)
-                                yield prefix + item.name, Stat(signature(stat), stat.st_mtime_ns)
-                        except OSError:
+                                yield prefix + item.name, Stat(signature(stat), _bounded(stat.st_mtime_ns))
+                        except FileNotFoundError:
                             continue  # gone between listing and stat
-        except OSError:
+        except _ABSENT:
             return
 
 

@@ -20,10 +20,10 @@ from memory_core.sessions.session import (
     AgentSession,
     Change,
     SessionState,
-    message_line,
     state_from_json,
     state_to_json,
     storable,
+    stored_form,
     unseen,
 )
 from memory_storer_redis import session_scripts
@@ -189,5 +189,5 @@ def _pairs(messages: Sequence[Message]) -> list[Any]:
     return [
         item
         for message in messages
-        for item in (message.id.encode(errors="surrogatepass"), message_line(message).encode())
+        for item in (message.id.encode(errors="surrogatepass"), stored_form(message)[0])
     ]

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,10 +141,24 @@ def test_the_script_and_the_module_say_their_version(workspace: Path) -> None:
     assert out.startswith(b"memory-core ")
 
 
-def test_every_command_has_help_with_an_example(cli: Cli) -> None:
-    for name in app.COMMANDS:
-        result = cli(name, "--help")
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        yield (*path, name)
+
+
+def test_every_command_has_help_and_shows_examples_line_by_line(cli: Cli) -> None:
+    paths = list(commands(app.cli))
+    assert ("plugins", "new") in paths
+    for path in paths:
+        result = cli(*path, "--help")
         assert result.code == 0
-        if name not in ("config", "quickstart"):
-            assert f"memory-core {name}" in result.out or f" {name}" in result.out
-    assert "memory-core config show" in cli("config", "show", "--help").out
+        assert "\\b" not in result.out
+        assert result.out.count("Usage: memory-core") == 1
+        examples = [line for line in result.out.splitlines() if line.startswith("  memory-core ")]
+        assert examples or path[0] in ("config", "ledger", "quickstart")
+    assert "  memory-core config show\n" in cli("config", "show", "--help").out

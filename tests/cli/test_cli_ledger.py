@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,7 +17,7 @@ NEW = "# Memory\n\n- The user drinks tea.\n"
 def model(monkeypatch: pytest.MonkeyPatch) -> FakeModel:
     """Stand in for the model that `--model fake:one` names."""
     fake = FakeModel("- The user drinks tea.", NEW)
-    monkeypatch.setattr("memory_core.ledger.opening.configured_model", lambda *_: fake)
+    monkeypatch.setattr("memory_core.ledger.opening.configured_model", Mock(return_value=fake))
     return fake
 
 
@@ -108,7 +109,10 @@ def test_what_happened_is_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Non
     Path("chat.txt").write_text("I drink tea", "utf-8")
 
     def answer(*script: Any) -> None:
-        monkeypatch.setattr("memory_core.ledger.opening.configured_model", lambda *_: FakeModel(*script))
+        def fresh(*_: object) -> FakeModel:
+            return FakeModel(*script)
+
+        monkeypatch.setattr("memory_core.ledger.opening.configured_model", fresh)
 
     answer("NO_REPLY")
     assert cli("ledger", "flush", "chat.txt", "--model", "a:b").out == "There is nothing to record.\n"

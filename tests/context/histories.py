@@ -1,5 +1,7 @@
 """Histories as they really come: broken, parallel, interrupted, huge."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from memory_core.sessions.messages import (
@@ -11,6 +13,7 @@ from memory_core.sessions.messages import (
     ToolResultPart,
     assistant_message,
     calls_of,
+    new_id,
     results_of,
     tool_message,
     user_message,
@@ -79,6 +82,15 @@ HISTORIES = st.one_of(
         lambda several: sum(several, list[Message]())
     ),
 )
+
+
+@st.composite
+def long_histories(draw: st.DrawFn) -> list[Message]:
+    """Up to 2,000 messages: a few turns, over and over."""
+    few = sum(draw(st.lists(turns(), min_size=1, max_size=3)), list[Message]())
+    length = draw(st.integers(1, 2_000))
+    again = [replace(message, id=new_id()) for _ in range(length // len(few) + 1) for message in few]
+    return again[-length:]
 
 
 def paired(messages: list[Message]) -> bool:

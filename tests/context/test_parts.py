@@ -1,6 +1,7 @@
 """Pairs, tokens, settings, what is carried, what a model is shown."""
 
 import json
+import subprocess
 import sys
 import types
 from dataclasses import replace
@@ -238,6 +239,19 @@ def test_what_cannot_fit_is_as_small_as_it_can_be() -> None:
     assert len(apply(made, "s")) == 2
 
 
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.8])
+def test_force_makes_room_even_when_the_last_request_alone_is_more_than_half(share: float) -> None:
+    last = user_message("x" * int(40_000 * share))
+    older = [user_message("y" * int(4_000 * (1 - share))) for _ in range(10)]
+    made = plan([*older, last], force=True)
+    after = apply(made, "short")
+    size = MessageSizer()
+    assert made.reason == "forced"
+    assert after[-1] is last
+    assert size.total(after) < 0.9 * size.total([*older, last])
+    assert len(after) == 2 or made.fits
+
+
 def test_above_the_trigger_but_within_the_window_the_kept_end_stays() -> None:
     history = [*(user_message(f"{i}") for i in range(30)), user_message("x" * 340_000)]  # 85,000 tokens of 128,000
     after = apply(plan(history), "s")
@@ -301,3 +315,15 @@ def test_a_conversation_is_shown_within_its_budget(budget: int) -> None:
     if budget == 1_000:
         assert "messages left out]" in text
         assert "| 199 word" in text
+
+
+@pytest.mark.parametrize("module", ["strategies.base", "plan", "render", "files", "overflow", "drive", "carry"])
+def test_every_module_can_be_imported_first_and_loads_nothing_heavy(module: str) -> None:
+    code = (
+        f"import sys, memory_core.context.{module}\n"
+        "from memory_core.context import compact, plan, prune\n"
+        "assert all(map(callable, (compact, plan, prune)))\n"
+        "print(*sorted({'wcwidth', 'tiktoken', 'pydantic_ai', 'numpy', 'redis'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr

@@ -18,7 +18,7 @@ from memory_core.sessions.messages import (
     tool_message,
     user_message,
 )
-from tests.context.histories import HISTORIES, last_user, paired
+from tests.context.histories import HISTORIES, last_user, long_histories, paired
 
 CONFIGS = st.builds(
     CompactionConfig,
@@ -131,13 +131,27 @@ def test_a_failed_summary_leaves_the_history_as_it_was(
 
 @QUIET
 @given(HISTORIES, CONFIGS, WINDOWS)
-def test_a_forced_plan_makes_progress_and_keeps_pairs(
+def test_a_forced_plan_keeps_pairs_and_the_users_last_message(
     history: list[Message], config: CompactionConfig, window: int | None
 ) -> None:
     made = plan(history, config, window, force=True)
     after = apply(made, "short")
     assert paired(after)
     assert last_user(history) is None or last_user(history) in ids(after)
+
+
+@settings(QUIET, max_examples=25)
+@given(long_histories(), CONFIGS, WINDOWS)
+def test_the_promises_hold_for_up_to_2000_messages(
+    history: list[Message], config: CompactionConfig, window: int | None
+) -> None:
+    made = plan(history, config, window)
+    after = apply(made, "summary")
+    assert paired(after)
+    kept = set(ids(after))
+    assert [one for one in ids(history) if one in kept] == [one for one in ids(after) if one in set(ids(history))]
+    assert last_user(history) is None or last_user(history) in kept
+    assert apply(plan(after, config, window), "other") == after
 
 
 def _plain(i: int) -> list[Message]:

@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -260,8 +261,7 @@ async def test_a_lost_memory_md_is_built_anew_from_all_ledgers_archive_included(
 async def test_a_rebuild_that_stops_half_way_goes_on_where_it_stopped(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_core.ledger.consolidate.BATCH_TOKENS", 5)
-    monkeypatch.setattr("memory_core.ledger.consolidate.batches", lambda sources: batches(sources, 5))
+    monkeypatch.setattr("memory_core.ledger.consolidate.batches", partial(batches, limit_tokens=5))
     for day in range(1, 6):
         write(tmp_path, f"2026-05-0{day}", f"- fact of day {day}\n")
     result = await make(FakeModel(union, union, RuntimeError("down"))).consolidate()
@@ -321,6 +321,20 @@ async def test_files_of_another_encoding_are_left_alone(make: Make, tmp_path: Pa
     assert not model.calls
     assert (tmp_path / "MEMORY.md").read_bytes() == "- 记忆".encode("gbk")
     assert any(problem.code == "memory-md" for problem in make().problems())
+
+
+async def test_line_ends_and_byte_order_marks_stay(make: Make, tmp_path: Path, clock: FakeClock) -> None:
+    before = "\ufeff# Memory\r\n\r\n- old\r\n".encode()
+    (tmp_path / "MEMORY.md").write_bytes(before)
+    write(tmp_path, "2026-06-01", "- tea\n")
+    ledger = make(FakeModel(union))
+    await ledger.consolidate()
+    assert (tmp_path / "MEMORY.md").read_bytes() == "\ufeff# Memory\r\n\r\n- old\r\n- tea\r\n".encode()
+    ledger.save("coffee")
+    assert (tmp_path / "MEMORY.md").read_bytes().endswith(b"- tea\r\n- coffee\r\n")
+    clock.advance(minutes=1)
+    ledger.undo(force=True)
+    assert (tmp_path / "MEMORY.md").read_bytes() == before
 
 
 async def test_bom_crlf_and_nasty_text_are_read(make: Make, tmp_path: Path) -> None:

@@ -447,7 +447,8 @@ def test_a_giant_entry_does_not_push_the_others_out(make: Make, tmp_path: Path) 
 def test_wrong_budgets(make: Make, tmp_path: Path) -> None:
     (tmp_path / "MEMORY.md").write_text("- tea\n", "utf-8")
     assert make().context_block(0) == ""
-    for budget in (-1, 1, MIN_BUDGET_TOKENS - 1, True, 1.5):
+    wrong: list[Any] = [-1, 1, MIN_BUDGET_TOKENS - 1, True, 1.5]
+    for budget in wrong:
         with pytest.raises(BudgetError):
             make().context_block(budget)
 

@@ -23,7 +23,7 @@ from memory_core.sessions.messages import (
     user_message,
 )
 from memory_core.testing import FakeClock
-from memory_core.testing.model import FakeModel
+from memory_core.testing.model import FakeModel, ModelCall
 
 Make = Callable[..., Ledger]
 TALK = [user_message("I drink tea and live in Basel"), assistant_message("Noted.")]
@@ -244,6 +244,15 @@ async def test_latin_languages_are_left_to_the_prompt(make: Make) -> None:
 # --- a model that misbehaves -----------------------------------------------------------------------------------------
 
 
+def nothing_at_all(_: ModelCall) -> Any:
+    return None
+
+
+def bytes_for_text(_: ModelCall) -> ModelReply:
+    data: Any = b"bytes"
+    return ModelReply(data)
+
+
 @pytest.mark.parametrize(
     ("step", "why"),
     [
@@ -257,8 +266,8 @@ async def test_latin_languages_are_left_to_the_prompt(make: Make) -> None:
         (RuntimeError("connection reset"), "RuntimeError: connection reset"),
         (OSError(28, "No space left on device"), "No space left"),
         (TimeoutError(), "longer than"),
-        (lambda _: None, "NoneType"),
-        (lambda _: ModelReply(b"bytes"), "not a ModelReply with text"),
+        (nothing_at_all, "NoneType"),
+        (bytes_for_text, "not a ModelReply with text"),
     ],
 )
 async def test_a_failure_is_a_failure_everywhere(make: Make, tmp_path: Path, step: Any, why: str, caplog: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memory_core.errors import ConfigError, StorageUnavailableError
+from memory_core.errors import ConfigError, IndexUnavailableError, StorageUnavailableError
 from memory_core.ledger import Ledger, LedgerTalent
 from memory_core.ledger import index as index_module
 from memory_core.ledger.combined import CombinedTalent
@@ -140,6 +140,36 @@ def test_only_what_changed_is_indexed_again(make: Make, tmp_path: Path, clock: F
     assert len(applied) == 2
     again.close()
     again.close()
+
+
+def test_an_index_that_fails_is_built_anew(make: Make, tmp_path: Path, clock: FakeClock) -> None:
+    path = write(tmp_path, "memory/2026-06-02.md", "- zebra\n")
+    searchers = [fulltext(), fulltext()]
+    built = iter(searchers)
+    index = LedgerIndex(make().places, lambda: next(built), clock, None)
+    assert index.search("zebra")
+
+    def down(*_: Any) -> None:
+        raise IndexUnavailableError("the index is gone")
+
+    searchers[0].apply = down  # type: ignore[method-assign]
+    path.write_text("- zebra\n- okapi\n", "utf-8")
+    with pytest.raises(IndexUnavailableError):
+        index.search("okapi")
+    assert index.search("okapi")
+    assert index.search("zebra")
+    searchers[1].apply = down  # type: ignore[method-assign]
+    path.write_text("- quagga\n", "utf-8")
+    assert [problem.code for problem in index.problems()] == ["ledger-index"]
+
+
+def test_the_doctor_does_not_hide_changes_from_the_search(filled: Ledger, tmp_path: Path) -> None:
+    assert filled.problems() == []
+    assert filled.search("Solon")
+    write(tmp_path, "memory/2026-06-01.md", "- okapi\n")
+    filled.problems()
+    assert filled.search("okapi")
+    assert not filled.search("Redis")
 
 
 def test_a_large_ledger_comes_in_pages(make: Make, tmp_path: Path) -> None:

@@ -8,7 +8,19 @@ from typing import Any
 
 import pytest
 
+from memory_core.contracts import BackendContext
+from memory_core.testing import FakeClock
+
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def context(workspace: Path) -> BackendContext:
+    """Return what a factory is told by a solution for `workspace`."""
+
+    def none(name: str | None = None) -> Any:
+        raise AssertionError(f"nobody asks for {name}")
+
+    return BackendContext((), workspace / "index", FakeClock(), None, none, none, workspace)
 
 
 def minilm_dir() -> Path:

@@ -11,6 +11,10 @@ from memory_core.testing.embedder import EmbedderContract
 from memory_embedder_static import StaticOptions, build
 from memory_embedder_static.embedder import StaticEmbedder, open_wordllama
 
+from ._models import context
+
+HERE = context(Path.cwd())
+
 
 @pytest.fixture(scope="module")
 def wordllama() -> StaticEmbedder:
@@ -40,12 +44,12 @@ class TestWordllama(EmbedderContract):
 class TestModel2Vec(EmbedderContract):
     @pytest.fixture
     def embedder(self, model2vec_dir: Path) -> Embedder:
-        built: Embedder = build(StaticOptions(model=str(model2vec_dir)), None)
+        built: Embedder = build(StaticOptions(model=str(model2vec_dir)), HERE)
         return built
 
 
 def test_dim_cuts_and_is_part_of_the_identity(wordllama: StaticEmbedder) -> None:
-    small = build(StaticOptions(dim=64), None)
+    small = build(StaticOptions(dim=64), HERE)
     assert (small.dim, wordllama.dim) == (64, 256)
     assert small.model_id != wordllama.model_id
 
@@ -72,14 +76,25 @@ def test_a_replaced_model_is_another_model(model2vec_dir: Path, tmp_path: Path) 
 
     copy = tmp_path / model2vec_dir.name
     shutil.copytree(model2vec_dir, copy)
-    same = build(StaticOptions(model=str(copy)), None).model_id
+    same = build(StaticOptions(model=str(copy)), HERE).model_id
     config = copy / "config.json"
     config.write_text(config.read_text().replace("{", '{"revision": 2,', 1))
-    changed = build(StaticOptions(model=str(copy)), None).model_id
-    assert same == build(StaticOptions(model=str(model2vec_dir)), None).model_id != changed
+    changed = build(StaticOptions(model=str(copy)), HERE).model_id
+    assert same == build(StaticOptions(model=str(model2vec_dir)), HERE).model_id != changed
 
 
 def test_a_model_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ConfigError, match="cannot be loaded"):
-        build(StaticOptions(model=str(tmp_path / "absent")), None)
+        build(StaticOptions(model=str(tmp_path / "absent")), HERE)
+
+
+def test_a_relative_path_starts_in_the_workspace(model2vec_dir: Path, tmp_path: Path) -> None:
+    from memory_core.options import placed, placed_model
+
+    built: Embedder = build(StaticOptions(model=model2vec_dir.name), context(model2vec_dir.parent))
+    assert built.model_id == build(StaticOptions(model=str(model2vec_dir)), HERE).model_id
+    assert placed_model("org/model", tmp_path) == "org/model"
+    assert placed("s3://bucket/x", tmp_path) == "s3://bucket/x"
+    assert placed("x", tmp_path) == str(tmp_path / "x")
+    assert placed("~/x", tmp_path) == str(Path.home() / "x")

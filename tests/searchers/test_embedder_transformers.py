@@ -17,7 +17,9 @@ from memory_embedder_sentence_transformers import DEFAULT_MODEL, SentenceTransfo
 from memory_embedder_sentence_transformers import build as build_torch
 from memory_embedder_sentence_transformers.embedder import SentenceTransformersEmbedder
 
-from ._models import export_onnx, minilm_dir
+from ._models import context, export_onnx, minilm_dir
+
+HERE = context(Path.cwd())
 
 TEXTS = ["The cat sat on the mat.", "User likes coffee in the morning.", "C++ and 3.11", "word " * 600]
 
@@ -29,13 +31,13 @@ def onnx_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def on_torch() -> SentenceTransformersEmbedder:
-    built: SentenceTransformersEmbedder = build_torch(SentenceTransformersOptions(model=str(minilm_dir())), None)
+    built: SentenceTransformersEmbedder = build_torch(SentenceTransformersOptions(model=str(minilm_dir())), HERE)
     return built
 
 
 @pytest.fixture(scope="module")
 def on_onnx(onnx_dir: Path) -> OnnxEmbedder:
-    built: OnnxEmbedder = build_onnx(OnnxOptions(model=str(onnx_dir)), None)
+    built: OnnxEmbedder = build_onnx(OnnxOptions(model=str(onnx_dir)), HERE)
     return built
 
 
@@ -76,7 +78,7 @@ def test_the_identity_is_known_without_loading_and_names_what_changes_vectors() 
 
 def test_prompts_change_what_is_embedded(onnx_dir: Path, on_onnx: OnnxEmbedder) -> None:
     prompted: OnnxEmbedder = build_onnx(
-        OnnxOptions(model=str(onnx_dir), query_prompt="find: ", document_prompt="keep: "), None
+        OnnxOptions(model=str(onnx_dir), query_prompt="find: ", document_prompt="keep: "), HERE
     )
     assert prompted.model_id != on_onnx.model_id
     np.testing.assert_allclose(prompted.embed_query("cats"), on_onnx.embed_query("find: cats"), atol=1e-5)
@@ -96,7 +98,7 @@ def test_the_e5_family_gets_its_prompts(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("pooling", ["cls", "last"])
 def test_other_poolings(onnx_dir: Path, on_onnx: OnnxEmbedder, pooling: Any) -> None:
-    other: OnnxEmbedder = build_onnx(OnnxOptions(model=str(onnx_dir), pooling=pooling), None)
+    other: OnnxEmbedder = build_onnx(OnnxOptions(model=str(onnx_dir), pooling=pooling), HERE)
     states = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     mask = np.array([[1, 1, 0], [1, 1, 1]])
     expected = states[:, 0] if pooling == "cls" else states[[0, 1], [1, 2]]
@@ -106,12 +108,12 @@ def test_other_poolings(onnx_dir: Path, on_onnx: OnnxEmbedder, pooling: Any) -> 
 
 def test_models_that_are_not_there(tmp_path: Path, onnx_dir: Path) -> None:
     with pytest.raises(ConfigError, match=r"no model\.onnx"):
-        build_onnx(OnnxOptions(model=str(tmp_path)), None)
+        build_onnx(OnnxOptions(model=str(tmp_path)), HERE)
     with pytest.raises(ConfigError, match=r"other\.onnx"):
-        build_onnx(OnnxOptions(model=str(onnx_dir), file="other.onnx"), None)
+        build_onnx(OnnxOptions(model=str(onnx_dir), file="other.onnx"), HERE)
     (tmp_path / "model.onnx").write_bytes(b"nonsense")
     with pytest.raises(ConfigError, match="cannot be loaded"):
-        build_onnx(OnnxOptions(model=str(tmp_path)), None)
+        build_onnx(OnnxOptions(model=str(tmp_path)), HERE)
     with pytest.raises(ConfigError, match="cannot be loaded"):
         _ = SentenceTransformersEmbedder(SentenceTransformersOptions(model=str(tmp_path / "absent"))).dim
 

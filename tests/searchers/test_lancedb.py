@@ -373,6 +373,7 @@ def test_a_busy_lock_delays_writing_only(tmp_path: Path) -> None:
         with pytest.raises(IndexUnavailableError, match="another process"):
             searcher.clear("u")
     searcher.update_index(entry("b", "pear"))
+    searcher.flush()
     assert (tmp_path / "table").exists()
     searcher.close()
 
@@ -415,6 +416,7 @@ def test_files_stay_few(tmp_path: Path) -> None:
 def test_above_the_threshold_an_index_answers(tmp_path: Path) -> None:
     searcher = open_searcher(tmp_path, index_rows=1_000, buffer_rows=1_200)
     searcher.apply(batch(*(entry(f"k{n}", f"word{n} and number{n % 7}") for n in range(1_200)), complete=True), "u")
+    searcher.flush()
     assert searcher._table.indexed
     expected = {n: keys(searcher.search(query(f"word{n}", top_k=1))) for n in range(0, 1_200, 100)}
     assert expected == {n: [f"k{n}"] for n in expected}

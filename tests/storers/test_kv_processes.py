@@ -14,6 +14,8 @@ from memory_core.model import MemoryId
 from memory_storer_kv.storer import KvStorer
 from tests.support.stores import Follower, entry, kill_after, raw, start_writer
 
+# Python 3.12 warns of every fork beside threads; here it is what is tested.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 Make = Callable[..., KvStorer]
 
 

@@ -20,6 +20,8 @@ from memory_storer_redis.storer import RedisStorer
 from tests.support.redis_server import RedisServer
 from tests.support.stores import REDIS_SCOPES, Follower, entry, kill_after, redis_options, start_writer
 
+# Python 3.12 warns of every fork beside threads; here it is what is tested.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 Make = Callable[..., RedisStorer]
 
 
