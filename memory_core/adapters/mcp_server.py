@@ -6,34 +6,34 @@ User and workspace are fixed when the server starts; no argument of a client cha
 import hmac
 import ipaddress
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from memory_core.adapters.resources import Resource, ResourceSource
 from memory_core.adapters.toolbox import Toolbox
-from memory_core.contracts import MemorySolution
-from memory_core.errors import ConfigError, MissingExtraError
-from memory_core.model import MemoryEntry
+from memory_core.errors import ConfigError, MemoryCoreError, MissingExtraError
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
 NAME = "memory-core"
-URI = "memory://"
 PROMPT = "memory"
-MAX_RESOURCES = 100
+MIN_TOKEN_CHARS = 16
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
+MARKDOWN = "text/markdown"
+
+T = TypeVar("T")
 Instruction = Callable[[str], str]
 
 
 def build_server(
-    toolbox: Toolbox, *, solution: MemorySolution, user_id: str, instruction: Instruction, version: str = ""
+    toolbox: Toolbox, *, resources: Sequence[ResourceSource], instruction: Instruction, version: str = ""
 ) -> "Server[Any]":
-    """Return the server: the toolbox's tools, memories as resources, the instruction block as a prompt.
+    """Return the server: the toolbox's tools, memories and files as resources, the instruction block as a prompt.
 
     Args:
         toolbox: The tools, with the caller fixed.
-        solution: Where resources are read from.
-        user_id: Whose memories these are.
+        resources: What can be read beside the tools.
         instruction: User input → the block for the prompt.
         version: What the server says of itself.
 
@@ -50,6 +50,12 @@ def build_server(
             f"The MCP server needs the package {error.name!r}: pip install 'memory-talent[mcp]'."
         ) from error
 
+    async def in_thread(work: Callable[[], T]) -> T:
+        try:
+            return await anyio.to_thread.run_sync(work)
+        except MemoryCoreError as error:
+            raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
+
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
         tools = [
             types.Tool(name=spec.name, description=spec.description, input_schema=dict(spec.parameters))
@@ -58,7 +64,7 @@ def build_server(
         return types.ListToolsResult(tools=tools)
 
     async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        result = await anyio.to_thread.run_sync(toolbox.call, params.name, params.arguments)
+        result = await in_thread(lambda: toolbox.call(params.name, params.arguments))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=result.text)],
             structured_content=dict(result.data),
@@ -66,27 +72,27 @@ def build_server(
         )
 
     async def list_resources(_: Any, __: Any) -> types.ListResourcesResult:
-        def entries() -> list[MemoryEntry]:
-            return solution.list_all(user_id=user_id, limit=MAX_RESOURCES)
+        def found() -> list[Resource]:
+            return [resource for source in resources for resource in source.list()]
 
-        found = [
-            types.Resource(
-                uri=resource_uri(entry), name=entry.id.key, description=entry.id.scope, mime_type="text/markdown"
-            )
-            for entry in await anyio.to_thread.run_sync(entries)
+        listed = [
+            types.Resource(uri=one.uri, name=one.name, description=one.description, mime_type=MARKDOWN)
+            for one in await in_thread(found)
         ]
-        return types.ListResourcesResult(resources=found)
+        return types.ListResourcesResult(resources=listed)
 
     async def read_resource(_: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
-        scope, _, key = uri.removeprefix(URI).partition("/")
-        entry = None
-        if uri.startswith(URI) and scope in solution.scopes and key:
-            entry = await anyio.to_thread.run_sync(lambda: solution.recall(unquote(key), user_id=user_id, scope=scope))
-        if entry is None:
-            raise MCPError(code=types.INVALID_PARAMS, message=f"There is no memory {uri!r}.")
-        content = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=entry.content)
-        return types.ReadResourceResult(contents=[content])
+
+        def text() -> str | None:
+            return next((text for source in resources if (text := source.read(uri)) is not None), None)
+
+        content = await in_thread(text)
+        if content is None:
+            raise MCPError(code=types.INVALID_PARAMS, message=f"There is no resource {uri!r}.")
+        return types.ReadResourceResult(
+            contents=[types.TextResourceContents(uri=uri, mime_type=MARKDOWN, text=content)]
+        )
 
     async def list_prompts(_: Any, __: Any) -> types.ListPromptsResult:
         argument = types.PromptArgument(name="input", description="What the user asked", required=False)
@@ -95,8 +101,10 @@ def build_server(
 
     async def get_prompt(_: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         if params.name != PROMPT:
-            raise MCPError(code=types.INVALID_PARAMS, message=f"There is no prompt {params.name!r}; there is {PROMPT!r}.")
-        text = await anyio.to_thread.run_sync(instruction, (params.arguments or {}).get("input", ""))
+            raise MCPError(
+                code=types.INVALID_PARAMS, message=f"There is no prompt {params.name!r}; there is {PROMPT!r}."
+            )
+        text = await in_thread(lambda: instruction((params.arguments or {}).get("input", "")))
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(messages=[message])
 
@@ -113,11 +121,6 @@ def build_server(
     )
 
 
-def resource_uri(entry: MemoryEntry) -> str:
-    """Return the URI of a memory's resource: `memory://scope/key`, the key percent-encoded."""
-    return f"{URI}{entry.id.scope}/{quote(entry.id.key, safe='')}"
-
-
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach `host`."""
     if host == "localhost":
@@ -128,14 +131,17 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def http_app(server: "Server[Any]", host: str = "127.0.0.1", token: str | None = None, allowed_hosts: Sequence[str] = ()) -> Any:
+def http_app(
+    server: "Server[Any]", host: str = "127.0.0.1", token: str | None = None, allowed_hosts: Sequence[str] = ()
+) -> Any:
     """Return the ASGI application for streamable HTTP under `/mcp`.
 
     Args:
         server: What `build_server` gave.
         host: The address that it will listen on.
         token: Bearer token that each request must carry. Needed for every address but loopback.
-        allowed_hosts: Values of the `Host` header that are accepted beside loopback names (`example.org:*`).
+        allowed_hosts: Values of the `Host` header that are accepted (`example.org:*`). On loopback they come beside
+            its own names; elsewhere, without any, every host is accepted, for the token guards the server.
 
     Raises:
         ConfigError: The address is not loopback and there is no token, or the token is short.
@@ -144,15 +150,20 @@ def http_app(server: "Server[Any]", host: str = "127.0.0.1", token: str | None =
         raise ConfigError(
             f"Serving on {host} needs a token: set MEMORY_CORE_MCP_TOKEN, or listen on 127.0.0.1 (the default)."
         )
-    if token is not None and len(token) < 16:
-        raise ConfigError("The MCP token is shorter than 16 characters; make one with `openssl rand -hex 24`.")
+    if token is not None and len(token) < MIN_TOKEN_CHARS:
+        raise ConfigError(
+            f"The MCP token is shorter than {MIN_TOKEN_CHARS} characters; make one with `openssl rand -hex 24`."
+        )
     from mcp.server.transport_security import TransportSecuritySettings
 
-    security = None
-    if not is_loopback(host):
-        security = TransportSecuritySettings(
-            enable_dns_rebinding_protection=bool(allowed_hosts), allowed_hosts=list(allowed_hosts)
-        )
+    # Explicit for every loopback address: the SDK's own default knows three names and no 127.0.0.2.
+    own = [f"{name}:*" for name in (*LOOPBACK_NAMES, host)] if is_loopback(host) else []
+    hosts = [*own, *allowed_hosts]
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=bool(hosts),
+        allowed_hosts=hosts,
+        allowed_origins=[f"{scheme}://{name}" for name in hosts for scheme in ("http", "https")],
+    )
     app = server.streamable_http_app(host=host, transport_security=security)
     return _WithToken(app, token) if token is not None else app
 

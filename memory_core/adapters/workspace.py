@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory_core.adapters.resources import LedgerResources, MemoryResources, ResourceSource
 from memory_core.adapters.toolbox import Toolbox
 from memory_core.config import Loaded
 from memory_core.contracts import MemorySolutionProvider
@@ -11,6 +12,10 @@ from memory_core.ledger.combined import CombinedTalent
 from memory_core.ledger.opening import open_ledger
 from memory_core.ledger.talent import LedgerTalent
 from memory_core.model import SHARED_USER_ID, clean_name
+from memory_core.plugins.registry import get_registry
+from memory_core.sessions.loading import build_transcript_search, session_directory
+from memory_core.sessions.tools import SessionTools
+from memory_core.sessions.transcript import TranscriptLog
 from memory_core.talent import MemoryTalent, ToolContext, ToolSpec
 
 if TYPE_CHECKING:
@@ -18,7 +23,13 @@ if TYPE_CHECKING:
 
 
 def workspace_server(
-    provider: MemorySolutionProvider, loaded: Loaded, workspace: Path, user: str | None = None, *, ledger: bool = True
+    provider: MemorySolutionProvider,
+    loaded: Loaded,
+    workspace: Path,
+    user: str | None = None,
+    *,
+    ledger: bool = True,
+    sessions: bool = True,
 ) -> "Server[Any]":
     """Return an MCP server for one workspace and one user, with the settings in force.
 
@@ -27,7 +38,8 @@ def workspace_server(
         loaded: The settings that hold there.
         workspace: The directory.
         user: Whose memories; None for those that everybody shares.
-        ledger: Offer the ledger's tools and `MEMORY.md` too.
+        ledger: Offer the ledger's tools and files too; never where a user is named.
+        sessions: Offer the search over that user's earlier conversations, which are those of all workspaces.
 
     Raises:
         MissingExtraError: The package `mcp` is not installed.
@@ -45,16 +57,21 @@ def workspace_server(
         **settings.talent.model_dump(exclude={"session_isolation"}),
     )
     cwd = str(workspace)
-    tools: Callable[[], Sequence[ToolSpec]] = talent.tools
+    sources: list[Callable[[], Sequence[ToolSpec]]] = [talent.tools]
+    resources: list[ResourceSource] = [MemoryResources(provider.get(workspace), user_id)]
     instruct = talent.instruction
     # The ledger is one set of files for everybody: it is not offered where users are kept apart.
     if ledger and user is None and talent.enabled:
-        combined = CombinedTalent(talent, LedgerTalent(open_ledger(workspace, loaded=loaded), locale=settings.locale))
-        tools, instruct = (lambda: combined.tools(cwd)), combined.instruction
+        files = open_ledger(workspace, loaded=loaded)
+        combined = CombinedTalent(talent, LedgerTalent(files, locale=settings.locale))
+        sources, instruct = [lambda: combined.tools(cwd)], combined.instruction
+        resources.append(LedgerResources(files))
+    if sessions and talent.enabled:
+        search = build_transcript_search(TranscriptLog(session_directory(loaded)), loaded, get_registry())
+        sources.append(SessionTools(search, user_of=lambda _: user_id, locale=settings.locale).tools)
     return build_server(
-        Toolbox([tools], ToolContext(cwd, user)),
-        solution=provider.get(workspace),
-        user_id=user_id,
+        Toolbox(sources, ToolContext(cwd, user)),
+        resources=resources,
         instruction=lambda text: instruct(text, cwd=cwd, session_id=user),
         version=__version__,
     )

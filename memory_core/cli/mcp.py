@@ -11,11 +11,16 @@ TOKEN_VARIABLE = "MEMORY_CORE_MCP_TOKEN"  # noqa: S105 - the name of the variabl
 @click.option("--http", is_flag=True, help="Serve streamable HTTP under /mcp instead of stdio.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on, with --http.")
 @click.option("--port", default=8642, show_default=True, type=click.IntRange(0, 65535), help="The port, with --http.")
-@click.option("--allowed-host", multiple=True, metavar="HOST:PORT", help="A Host header to accept, such as example.org:*.")
+@click.option(
+    "--allowed-host", multiple=True, metavar="HOST:PORT", help="A Host header to accept, such as example.org:*."
+)
 @click.option("--ledger/--no-ledger", default=True, show_default=True, help="The ledger's tools and MEMORY.md too.")
+@click.option("--sessions/--no-sessions", default=True, show_default=True, help="Search in earlier conversations too.")
 @shared_options("cwd", "user")
 @pass_state
-def mcp(state: State, *, http: bool, host: str, port: int, allowed_host: tuple[str, ...], ledger: bool) -> None:
+def mcp(
+    state: State, *, http: bool, host: str, port: int, allowed_host: tuple[str, ...], ledger: bool, sessions: bool
+) -> None:
     r"""Serve the memory tools over the Model Context Protocol, on stdio or HTTP.
 
     \b
@@ -30,7 +35,9 @@ def mcp(state: State, *, http: bool, host: str, port: int, allowed_host: tuple[s
     from memory_core.adapters.mcp_server import http_app, serve_http, serve_stdio
     from memory_core.adapters.workspace import workspace_server
 
-    server = workspace_server(state.open_provider(), state.load(), state.workspace, state.user, ledger=ledger)
+    server = workspace_server(
+        state.open_provider(), state.load(), state.workspace, state.user, ledger=ledger, sessions=sessions
+    )
     if not http:
         serve_stdio(server)
         return
