@@ -26,7 +26,7 @@ def run_tool_calls(toolbox: Toolbox, calls: Iterable[Any]) -> list[dict[str, Any
 def _run(toolbox: Toolbox, function: Any) -> str:
     name, text = str(_get(function, "name")), _get(function, "arguments")
     try:
-        arguments = json.loads(text) if isinstance(text, str) and text.strip() else (text or {})
+        arguments: Any = json.loads(text) if isinstance(text, str) and text.strip() else text or None
     except ValueError as error:
         return f"FAILED: the arguments are not valid JSON ({error})."
     return toolbox.call(name, arguments).text

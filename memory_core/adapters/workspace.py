@@ -64,7 +64,8 @@ def workspace_server(
     if ledger and user is None and talent.enabled:
         files = open_ledger(workspace, loaded=loaded)
         combined = CombinedTalent(talent, LedgerTalent(files, locale=settings.locale))
-        sources, instruct = [lambda: combined.tools(cwd)], combined.instruction
+        sources[:] = [lambda: combined.tools(cwd)]
+        instruct = combined.instruction
         resources.append(LedgerResources(files))
     if sessions and talent.enabled:
         search = build_transcript_search(TranscriptLog(session_directory(loaded)), loaded, get_registry())

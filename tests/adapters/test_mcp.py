@@ -2,13 +2,13 @@
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import psutil
+import psutil  # type: ignore[import-untyped, unused-ignore]  # its stubs are a package that nothing else needs
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -54,7 +54,7 @@ async def read(client: Client, uri: str) -> str:
 
 
 @asynccontextmanager
-async def http_client(url: str, **headers: str) -> AsyncIterator[Client]:
+async def http_client(url: str, **headers: str) -> AsyncGenerator[Client]:
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30) as http,
         Client(streamable_http_client(url, http_client=http)) as client,
