@@ -24,7 +24,7 @@ def _part(text: str) -> str:
     return (
         "".join(
             quote(char.encode("utf-8", "surrogatepass"), safe="")
-            if char in "%/" or unicodedata.category(char)[0] in "CZ" and char != " " or (odd and char == " ")
+            if char in "%/" or (unicodedata.category(char)[0] in "CZ" and char != " ") or (odd and char == " ")
             else char
             for char in text
         )

@@ -9,7 +9,7 @@ from typing import Any
 from memory_core.adapters.langgraph_items import FIELD, item_text, matches, memory_key, passes, plain
 from memory_core.clock import SystemClock
 from memory_core.contracts import Clock, MemorySolution
-from memory_core.errors import MissingExtraError
+from memory_core.errors import InvalidEntryError, MissingExtraError
 from memory_core.model import HOT_IMPORTANCE, SHARED_USER_ID, MemoryEntry
 from memory_core.policy import FOREVER
 
@@ -33,6 +33,8 @@ except ModuleNotFoundError as error:
 
 SOURCE = "langgraph"
 _FIRST_PAGE = 64
+_FOREVER_MINUTES = 1_000 * 366 * 24 * 60
+"""What lives for more than a thousand years lives for ever."""
 
 
 class SolutionStore(BaseStore):
@@ -77,7 +79,7 @@ class SolutionStore(BaseStore):
 
         Raises:
             InvalidKeyError: Namespace and key together are too long to be stored.
-            InvalidEntryError: A value is not plain JSON. Writes before it in the batch stand.
+            InvalidEntryError: A value is not plain JSON, or a TTL is not positive. Writes before it in the batch stand.
             StorageUnavailableError: The store could not be read or written.
             ValueError: An operation or a filter is unknown.
         """
@@ -121,11 +123,11 @@ class SolutionStore(BaseStore):
             return
         value = plain(op.value)
         fields = list(op.index) if op.index else self._fields
-        item = {
+        item: dict[str, Any] = {
             "namespace": list(op.namespace),
             "key": op.key,
             "value": value,
-            "ttl": op.ttl,
+            "ttl_s": _seconds(op.ttl),
             "indexed": op.index is None or bool(op.index),
         }
         self._solution.remember(
@@ -136,7 +138,7 @@ class SolutionStore(BaseStore):
             scope=self._scope,
             source=SOURCE,
             metadata={FIELD: item},
-            ttl_s=FOREVER if op.ttl is None else max(1, math.ceil(op.ttl * 60)),
+            ttl_s=FOREVER if item["ttl_s"] is None else item["ttl_s"],
         )
 
     def _search(self, op: SearchOp) -> list[SearchItem]:
@@ -193,9 +195,17 @@ class SolutionStore(BaseStore):
             return
         for entry in entries:
             item: Any = entry.metadata[FIELD]
-            if item["ttl"] is not None:
-                until = self._clock.now() + timedelta(seconds=max(1, math.ceil(item["ttl"] * 60)))
+            if item["ttl_s"] is not None:
+                until = self._clock.now() + timedelta(seconds=item["ttl_s"])
                 self._solution.store(entry.model_copy(update={"expires_at": until}))
+
+
+def _seconds(minutes: float | None) -> int | None:
+    if minutes is None or minutes > _FOREVER_MINUTES:
+        return None
+    if not minutes > 0:  # NaN too
+        raise InvalidEntryError(f"A TTL of {minutes} minutes is not possible: give a positive number, or None.")
+    return max(1, math.ceil(minutes * 60))
 
 
 def _namespace(entry: MemoryEntry) -> tuple[str, ...]:

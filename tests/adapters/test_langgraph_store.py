@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 from uuid import uuid4
 
 import pytest
@@ -148,9 +148,11 @@ FILTERS: "st.SearchStrategy[dict[str, Any] | None]" = st.sampled_from(
     [None, {"n": 1}, {"n": {"$gt": 1}}, {"n": {"$gte": 1, "$lt": 3}}, {"t": {"$ne": "x"}}, {"d": {"e": [1]}}, {"z": 1}]
 )
 OPS = st.one_of(
-    st.builds(PutOp, NAMESPACES, NAMES, st.none() | VALUES),
-    st.builds(GetOp, NAMESPACES, NAMES),
-    st.builds(SearchOp, st.lists(LABELS, max_size=2).map(tuple), FILTERS, st.just(100)),
+    st.builds(PutOp, NAMESPACES, NAMES, st.none() | VALUES, st.none(), st.none()),
+    st.builds(GetOp, NAMESPACES, NAMES, st.booleans()),
+    st.builds(
+        SearchOp, st.lists(LABELS, max_size=2).map(tuple), FILTERS, st.just(100), st.just(0), st.none(), st.booleans()
+    ),
     st.builds(
         ListNamespacesOp,
         st.none()
@@ -161,6 +163,7 @@ OPS = st.one_of(
         ).map(lambda one: (one,)),
         st.none() | st.integers(1, 2),
         st.just(100),
+        st.just(0),
     ),
 )
 
@@ -169,7 +172,7 @@ def seen(result: Any) -> Any:
     if isinstance(result, Item):
         return (result.namespace, result.key, result.value)
     if isinstance(result, list):
-        return sorted((seen(one) for one in result), key=repr)
+        return sorted(map(seen, cast("list[Any]", result)), key=repr)
     return result
 
 
@@ -181,7 +184,7 @@ def test_it_answers_as_langgraphs_own_store(kept: MemorySolution, batches: list[
         got, expected = ours.batch(ops), theirs.batch(ops)
         for op, one, other in zip(ops, got, expected, strict=True):
             if isinstance(op, ListNamespacesOp):  # theirs goes on naming namespaces whose last item is gone
-                assert set(map(tuple, seen(one))) <= set(map(tuple, seen(other)))
+                assert set(seen(one)) <= set(seen(other))
             else:
                 assert seen(one) == seen(other), op
 
@@ -209,6 +212,14 @@ def test_an_item_lives_for_its_minutes_and_reading_renews_it(kept: MemorySolutio
     clock.advance(minutes=2)
     assert keys(store.search(("a",))) == ["always"]
     assert store.list_namespaces() == [("a",)]
+
+
+def test_a_ttl_that_is_none_is_refused_and_a_very_long_one_is_for_ever(store: SolutionStore) -> None:
+    for ttl in (0, -1, float("nan")):
+        with pytest.raises(InvalidEntryError, match="TTL"):
+            store.put(("a",), "k", {"v": 1}, ttl=ttl)
+    store.put(("a",), "k", {"v": 1}, ttl=1e300)
+    assert store.get(("a",), "k") is not None
 
 
 # --- one store with the rest ---------------------------------------------------------------------------------------
@@ -242,7 +253,7 @@ def test_a_graph_uses_it(store: SolutionStore) -> None:
         runtime.store.put(("notes",), "last", {"text": state["text"]})
         return {"text": str(len(runtime.store.search(("notes",), query="tea")))}
 
-    graph = StateGraph(State)
+    graph: Any = StateGraph(State)
     graph.add_node("node", node)
     graph.add_edge(START, "node")
     graph.add_edge("node", END)
