@@ -1,0 +1,96 @@
+"""An MCP `memory_search` over stdio beside an empty tool of the bare SDK, in one run.
+
+    python benchmarks/mcp_stdio.py [--memories 1000] [--calls 300]
+
+Both servers run in processes of their own and are asked in turns, so that a busy machine slows both. Promise: at 1,000
+memories the median search takes at most twice as long as the median empty call.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+from mcp import Client, StdioServerParameters
+
+from memory_core import load_provider
+
+LIMIT = 2.0
+EMPTY = """
+from mcp.server import MCPServer
+server = MCPServer("empty")
+
+@server.tool()
+def empty(query: str) -> str:
+    return ""
+
+server.run("stdio")
+"""
+TOPICS = (
+    "coffee",
+    "python",
+    "the sea",
+    "deployments",
+    "reviews",
+    "birthdays",
+    "trains",
+    "databases",
+    "music",
+    "budgets",
+)
+
+
+async def timed(client: Client, tool: str, query: str) -> float:
+    start = time.perf_counter()
+    result = await client.call_tool(tool, {"query": query})
+    took = (time.perf_counter() - start) * 1_000
+    assert not result.is_error, result
+    return took
+
+
+async def measure(folder: str, calls: int) -> tuple[list[float], list[float]]:
+    environment = {**os.environ, "MEMORY_CORE_HOME": folder}
+    ours = StdioServerParameters(
+        command=sys.executable, args=["-m", "memory_core.cli", "mcp", "--cwd", folder], env=environment
+    )
+    bare = StdioServerParameters(command=sys.executable, args=["-c", EMPTY], env=environment)
+    searches: list[float] = []
+    empties: list[float] = []
+    async with Client(ours) as memory, Client(bare) as empty:
+        found = await memory.call_tool("memory_search", {"query": f"{TOPICS[0]} number 1"})
+        assert found.structured_content is not None
+        assert found.structured_content["hits"], "the server does not see the memories"
+        for number in range(calls + 20):
+            query = f"{TOPICS[number % len(TOPICS)]} number {number}"
+            pair = (await timed(empty, "empty", query), await timed(memory, "memory_search", query))
+            if number >= 20:  # the first calls load the index
+                empties.append(pair[0])
+                searches.append(pair[1])
+    return empties, searches
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--memories", type=int, default=1_000)
+    parser.add_argument("--calls", type=int, default=300)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        provider = load_provider(folder, overrides={"home": folder})
+        solution = provider.get(folder)
+        for number in range(given.memories):
+            topic = TOPICS[number % len(TOPICS)]
+            solution.remember(f"{topic.replace(' ', '-')}-{number}", f"The user likes {topic}, note {number}", 6)
+        provider.close()
+        empties, searches = asyncio.run(measure(folder, given.calls))
+    for name, times in (("empty tool of the bare SDK", empties), ("memory_search", searches)):
+        print(f"{name}: median {statistics.median(times):.2f} ms, p95 {statistics.quantiles(times, n=20)[-1]:.2f} ms")
+    ratio = statistics.median(searches) / statistics.median(empties)
+    print(f"ratio {ratio:.2f} (promise: at most {LIMIT})")
+    return 0 if ratio <= LIMIT else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
