@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,9 +18,10 @@ from mcp_types import TextContent, TextResourceContents
 
 from memory_core.adapters.mcp_server import http_app, is_loopback
 from memory_core.adapters.workspace import workspace_server
+from memory_core.cli.run import run
 from memory_core.config import load_settings
 from memory_core.contracts import MemorySolution, MemorySolutionProvider
-from memory_core.errors import ConfigError, InvalidKeyError, StorageUnavailableError
+from memory_core.errors import ConfigError, InvalidKeyError, MissingExtraError, StorageUnavailableError
 from memory_core.ledger.opening import open_ledger
 from memory_core.sessions import TranscriptLog, user_message
 from memory_core.sessions.loading import session_directory
@@ -343,6 +345,45 @@ async def test_every_loopback_address_refuses_foreign_hosts(provider: MemorySolu
             assert (await http.post("/mcp", json=INITIALIZE, headers=headers)).status_code == 421
             own = {**headers, "Host": "127.0.0.2:8642"}
             assert (await http.post("/mcp", json=INITIALIZE, headers=own)).status_code == 200
+
+
+async def test_the_token_is_asked_before_anything_else(provider: MemorySolutionProvider, workspace: Path) -> None:
+    inner = http_app(server(provider, workspace))
+    app = http_app(server(provider, workspace), "0.0.0.0", TOKEN, ["memory.example:*"])
+    assert type(app) is not type(inner)
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://memory.example:80") as http:
+        for given in ({}, {"Authorization": "Bearer "}, {"Authorization": f"bearer {TOKEN}"}):
+            answer = await http.post("/mcp", json=INITIALIZE, headers=given)
+            assert answer.status_code == 401
+            assert "bearer token" in answer.json()["error"]
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        assert (await http.get("/elsewhere", headers=bearer)).status_code == 404
+
+
+def test_the_command_serves_what_it_was_told(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import memory_core.adapters.mcp_server as module
+
+    served: list[Any] = []
+    monkeypatch.setattr(module, "serve_http", lambda app, host, port: served.append((app, host, port)))
+    monkeypatch.setattr(module, "serve_stdio", served.append)
+    arguments = ["mcp", "--cwd", str(workspace), "--no-ledger"]
+    assert run(arguments) == 0
+    assert served.pop().name == "memory-core"
+    assert run([*arguments, "--http", "--port", "9"]) == 0
+    assert served.pop()[1:] == ("127.0.0.1", 9)
+    assert run([*arguments, "--http", "--host", "0.0.0.0"]) == 1
+    monkeypatch.setenv("MEMORY_CORE_MCP_TOKEN", TOKEN)
+    assert run([*arguments, "--http", "--host", "0.0.0.0"]) == 0
+    assert served.pop()[1] == "0.0.0.0"
+
+
+def test_a_missing_package_is_named(
+    provider: MemorySolutionProvider, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    with pytest.raises(MissingExtraError, match=r"memory-talent\[mcp\]"):
+        server(provider, workspace)
 
 
 def test_nothing_but_the_protocol_on_standard_output(workspace: Path) -> None:
