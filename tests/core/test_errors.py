@@ -37,7 +37,9 @@ def test_each_class_is_documented_and_stands_in_the_tree(error: type[MemoryCoreE
     assert error.__name__ in (errors.__doc__ or "")
 
 
-@pytest.mark.parametrize("error", [error for error in CLASSES if error.__name__ not in ROOTS], ids=lambda error: error.__name__)
+@pytest.mark.parametrize(
+    "error", [error for error in CLASSES if error.__name__ not in ROOTS], ids=lambda error: error.__name__
+)
 def test_no_class_without_a_raise_and_a_test(error: type[MemoryCoreError]) -> None:
     if error is errors.EmbeddingMismatchError and not any((ROOT / "searchers").glob("memory_searcher_[nlh]*")):
         pytest.skip("raised by the vector searchers, which are not in this tree yet")
