@@ -8,7 +8,9 @@ memories the median search takes at most twice as long as the median empty call.
 
 import argparse
 import asyncio
+import itertools
 import os
+import random
 import statistics
 import sys
 import tempfile
@@ -29,18 +31,17 @@ def empty(query: str) -> str:
 
 server.run("stdio")
 """
-TOPICS = (
-    "coffee",
-    "python",
-    "the sea",
-    "deployments",
-    "reviews",
-    "birthdays",
-    "trains",
-    "databases",
-    "music",
-    "budgets",
-)
+WORDS = [
+    "".join(pair)
+    for pair in itertools.product(
+        ("cof", "pyth", "sea", "dep", "rev", "birth", "tra"), ("fee", "on", "side", "loy", "iew", "day", "in")
+    )
+]
+"""49 words: facts differ in length and words, as real ones do; a word is in about a sixth of them."""
+
+
+def fact(dice: random.Random) -> str:
+    return " ".join(dice.choices(WORDS, k=dice.randint(3, 14)))
 
 
 async def timed(client: Client, tool: str, query: str) -> float:
@@ -57,14 +58,15 @@ async def measure(folder: str, calls: int) -> tuple[list[float], list[float]]:
         command=sys.executable, args=["-m", "memory_core.cli", "mcp", "--cwd", folder], env=environment
     )
     bare = StdioServerParameters(command=sys.executable, args=["-c", EMPTY], env=environment)
+    dice = random.Random(1)
     searches: list[float] = []
     empties: list[float] = []
     async with Client(ours) as memory, Client(bare) as empty:
-        found = await memory.call_tool("memory_search", {"query": f"{TOPICS[0]} number 1"})
+        found = await memory.call_tool("memory_search", {"query": WORDS[0]})
         assert found.structured_content is not None
         assert found.structured_content["hits"], "the server does not see the memories"
         for number in range(calls + 20):
-            query = f"{TOPICS[number % len(TOPICS)]} number {number}"
+            query = " ".join(dice.sample(WORDS, 3))
             pair = (await timed(empty, "empty", query), await timed(memory, "memory_search", query))
             if number >= 20:  # the first calls load the index
                 empties.append(pair[0])
@@ -80,9 +82,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         provider = load_provider(folder, overrides={"home": folder})
         solution = provider.get(folder)
+        dice = random.Random(7)
         for number in range(given.memories):
-            topic = TOPICS[number % len(TOPICS)]
-            solution.remember(f"{topic.replace(' ', '-')}-{number}", f"The user likes {topic}, note {number}", 6)
+            solution.remember(f"note-{number}", fact(dice), 6)
         provider.close()
         empties, searches = asyncio.run(measure(folder, given.calls))
     for name, times in (("empty tool of the bare SDK", empties), ("memory_search", searches)):

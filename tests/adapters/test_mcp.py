@@ -365,7 +365,11 @@ def test_the_command_serves_what_it_was_told(workspace: Path, monkeypatch: pytes
     import memory_core.adapters.mcp_server as module
 
     served: list[Any] = []
-    monkeypatch.setattr(module, "serve_http", lambda app, host, port: served.append((app, host, port)))
+
+    def serve(*given: Any) -> None:
+        served.append(given)
+
+    monkeypatch.setattr(module, "serve_http", serve)
     monkeypatch.setattr(module, "serve_stdio", served.append)
     arguments = ["mcp", "--cwd", str(workspace), "--no-ledger"]
     assert run(arguments) == 0
