@@ -21,12 +21,14 @@ from mcp import Client, StdioServerParameters
 from memory_core import load_provider
 
 LIMIT = 2.0
+TOP_K = 5
+"""What `memory_search` gives by default; with the ledger beside it, as here, that would be 10."""
 EMPTY = """
 from mcp.server import MCPServer
 server = MCPServer("empty")
 
 @server.tool()
-def empty(query: str) -> str:
+def empty(query: str, top_k: int) -> str:
     return ""
 
 server.run("stdio")
@@ -46,7 +48,7 @@ def fact(dice: random.Random) -> str:
 
 async def timed(client: Client, tool: str, query: str) -> float:
     start = time.perf_counter()
-    result = await client.call_tool(tool, {"query": query})
+    result = await client.call_tool(tool, {"query": query, "top_k": TOP_K})
     took = (time.perf_counter() - start) * 1_000
     assert not result.is_error, result
     return took
