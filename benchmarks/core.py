@@ -317,7 +317,7 @@ def main() -> int:
     small, large = (1_000, 2_000) if options.quick else (10_000, 100_000)
     queries = questions(60 if options.quick else 200)
     rows: list[Row] = []
-    for measure in (
+    measures: list[Callable[[], list[Row]]] = [
         lambda: bench_import(3 if options.quick else 9),
         lambda: [bench_remember(50 if options.quick else 300)],
         lambda: bench_start(small, 1 if options.quick else 3),
@@ -325,7 +325,8 @@ def main() -> int:
         lambda: [bench_injection(small, queries)],
         lambda: [bench_search(small, queries)],
         lambda: [bench_search(large, queries)],
-    ):
+    ]
+    for measure in measures:
         for row in measure():
             rows.append(row)
             mark = "ok  " if row.holds else "FAIL"

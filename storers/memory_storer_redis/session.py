@@ -187,7 +187,5 @@ class RedisSessions:
 
 def _pairs(messages: Sequence[Message]) -> list[Any]:
     return [
-        item
-        for message in messages
-        for item in (message.id.encode(errors="surrogatepass"), stored_form(message)[0])
+        item for message in messages for item in (message.id.encode(errors="surrogatepass"), stored_form(message)[0])
     ]

@@ -20,13 +20,15 @@ SOURCES = sorted(
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "clock"),
     ("model",),
-    ("contracts", "policy", "text", "serial", "feed", "naming", "options"),
-    ("plugins", "config", "hooks"),
+    ("contracts", "policy", "text", "serial", "feed", "naming", "options", "vectors"),
+    ("plugins", "config", "hooks", "embedding_cache"),
+    ("cached_embedder",),
+    ("embedding_status",),
     ("solution", "async_solution", "caching"),
     ("loading",),
     ("talent", "sessions", "context"),
-    ("ledger",),
-    ("harness", "adapters", "evaluation", "testing"),
+    ("ledger", "transfer"),
+    ("harness", "adapters", "evaluation", "testing", "audit"),
     ("cli",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}

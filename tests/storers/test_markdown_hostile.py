@@ -5,7 +5,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -258,13 +260,12 @@ as_nobody = "os.setgid(65534); os.setuid(65534)\n" if os.name == "posix" and os.
 
 
 @pytest.fixture
-def open_place(tmp_path: Path) -> Path:
-    """A directory that an unprivileged process can reach."""
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_uid == os.getuid() and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o055)
-    (tmp_path / "scope").mkdir()
-    return tmp_path / "scope"
+def open_place() -> Iterator[Path]:
+    """A directory that an unprivileged process can reach; pytest's own ones are private."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        (Path(name) / "scope").mkdir()
+        yield Path(name) / "scope"
 
 
 @posix
