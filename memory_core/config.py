@@ -31,6 +31,9 @@ from memory_core.policy import (
 APP = "memory-core"
 FILE_NAME = "memory.toml"
 ENV_PREFIX = "MEMORY_CORE_"
+OTHER_VARIABLES = frozenset(("MEMORY_CORE_MCP_TOKEN", "MEMORY_CORE_SOAK"))
+"""Variables with our prefix that are no settings."""
+
 Origin = Literal["defaults", "user file", "project file"]
 Tables = dict[str, dict[str, Any]]
 
@@ -299,7 +302,7 @@ def _environment() -> dict[str, Any]:
     for variable in os.environ:
         if variable.startswith(ENV_PREFIX) and variable not in _NOT_SETTINGS:
             name = variable.removeprefix(ENV_PREFIX).split("__")[0].lower()
-            if name not in Settings.model_fields:
+            if variable not in OTHER_VARIABLES and name not in Settings.model_fields:
                 raise ConfigError(f"The environment variable {variable} sets nothing.{_known(name, Settings)}")
     try:
         return dict(EnvSettingsSource(Settings)())
