@@ -15,7 +15,7 @@ SOURCES = sorted(
 )
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "clock"),
+    ("errors", "clock", "tracing"),
     ("model",),
     ("contracts", "policy", "text", "serial", "feed", "naming", "options"),
     ("plugins", "config", "hooks"),
