@@ -230,7 +230,9 @@ class LedgerCapability(AbstractCapability[Any]):
         waiting = self._unflushed.get(key)
         if waiting is not None:
             natives = list(waiting.messages)
-            await self._flush_now(waiting.ledger, waiting.scope, await asyncio.to_thread(from_pydantic_ai, natives), "manual")
+            await self._flush_now(
+                waiting.ledger, waiting.scope, await asyncio.to_thread(from_pydantic_ai, natives), "manual"
+            )
             self._forget(key, natives)
 
     async def _flush_now(
@@ -269,4 +271,3 @@ def prompt_text(ctx: RunContext[Any]) -> str:
         return prompt or ""
     texts = (part if isinstance(part, str) else part.content for part in prompt if isinstance(part, str | TextContent))
     return "\n".join(texts)
-

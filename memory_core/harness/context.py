@@ -212,7 +212,8 @@ class _RunContextCapability(ContextCapability):
         if done.compacted and self.on_compacted is not None:
             old = {message.id for message in messages}
             made = [message for message in done.messages if message.kind == "summary" and message.id not in old]
-            self.on_compacted(Compacted(scope, done.plan.compacted, made[0] if made else None, force))
+            gone = done.plan.earlier + done.plan.compacted
+            self.on_compacted(Compacted(scope, gone, made[0] if made else None, force))
         return done
 
 
@@ -248,4 +249,3 @@ def _read_tool(results: LargeResults, name: str) -> ToolSpec:
         return ToolResult(read_tool_text(results, str(arguments["path"]), **numbers))
 
     return ToolSpec(name, "Read a tool result that was too long for the context, page by page.", schema, run)
-

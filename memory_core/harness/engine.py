@@ -5,13 +5,12 @@ Over the three capabilities of this package; it adds sessions, their order, and 
 
 import asyncio
 import logging
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias
 
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
@@ -52,7 +51,6 @@ PERMISSION = "memory"
 DEFAULT_COMPRESSION_MESSAGES = 40
 DEFAULT_COMPRESSION_RATIO = 0.75
 
-T = TypeVar("T")
 SessionLike: TypeAlias = "AgentSession | str | None"
 
 
@@ -175,7 +173,7 @@ class HarnessEngine:
         tools_allowed = not disable_memory_tools and (permissions is None or PERMISSION in permissions)
         nothing = disable_memory_hooks and not tools_allowed
         self._own_provider = memory_provider is None
-        self._provider = _provider(memory_provider, loaded, self.workspace, changed)
+        self._provider = _provider(memory_provider, self.workspace, changed)
         self.memory_talent = MemoryTalent(
             self._provider,
             locale=loaded.settings.locale,
@@ -505,8 +503,7 @@ class _Run:
         return added
 
 
-def _provider(given: Any, loaded: Loaded, workspace: Path, overrides: Mapping[str, Any]) -> MemorySolutionProvider:
-    del loaded
+def _provider(given: Any, workspace: Path, overrides: Mapping[str, Any]) -> MemorySolutionProvider:
     if given is None:
         return load_provider(workspace, overrides=overrides)
     made = given() if isinstance(given, type) else given
@@ -528,7 +525,7 @@ class _Adopted(MemorySolutionProvider):
         return self._made.get(cwd)
 
 
-def _given(loaded: Loaded, **values: int | None) -> dict[str, int]:
+def _given(loaded: Loaded, **values: int | None) -> dict[str, Any]:
     settings = loaded.settings.talent
     return {name: getattr(settings, name) if value is None else value for name, value in values.items()}
 

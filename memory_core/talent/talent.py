@@ -215,7 +215,11 @@ class MemoryTalent:
         try:
             solution = self.provider.get(cwd)
             done = solution.consolidate(
-                keys_to_merge, new_key, strip_blocks(evolved_insight), user_id=self.user_id(session_id), scope=scope or None
+                keys_to_merge,
+                new_key,
+                strip_blocks(evolved_insight),
+                user_id=self.user_id(session_id),
+                scope=scope or None,
             )
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
             return self._failure(error)
@@ -292,7 +296,9 @@ class MemoryTalent:
         with span("memory.instruction") as recorded:
             return self._instruction(user_input, cwd, session_id, rules, recorded)
 
-    def _instruction(self, user_input: str, cwd: Path | str, session_id: str | None, rules: bool, recorded: Span) -> str:
+    def _instruction(
+        self, user_input: str, cwd: Path | str, session_id: str | None, rules: bool, recorded: Span
+    ) -> str:
         words = self._words
         head: list[str] = []
         if rules:

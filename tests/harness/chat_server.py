@@ -80,7 +80,9 @@ class ChatServer:
 
     def _answer(self, handler: BaseHTTPRequestHandler, body: Request, say: Say) -> None:
         if say.status != 200:
-            self._json(handler, say.status, {"error": say.error or {"message": f"status {say.status}", "type": "server"}})
+            self._json(
+                handler, say.status, {"error": say.error or {"message": f"status {say.status}", "type": "server"}}
+            )
             return
         calls: list[dict[str, Any]] = []
         for name, arguments in say.calls:

@@ -256,9 +256,7 @@ async def test_an_error_leaves_the_session_as_it_was(serve: Serve, engine_at: En
         assert str(await engine.prompt("again", session="s")) == "ok"
 
 
-async def test_a_rate_limit_that_passes_is_waited_out_by_the_client(
-    serve: Serve, engine_at: EngineAt
-) -> None:
+async def test_a_rate_limit_that_passes_is_waited_out_by_the_client(serve: Serve, engine_at: EngineAt) -> None:
     answers = iter([Say(status=429), Say("ok")])
     server = serve(lambda request: Say("NO_REPLY") if is_flush(request) else next(answers))
     async with engine_at(server, model=chat_model(server, retries=1)) as engine:
@@ -283,11 +281,10 @@ async def test_a_cut_stream_is_an_error_and_leaves_the_session(serve: Serve, eng
         return Say("a long answer in many pieces", cut=2 if cut and not is_flush(request) else None)
 
     async with engine_at(serve(script)) as engine:
-        pieces: list[str] = []
+        stream = engine.stream("hello", session="s")
+        assert await anext(stream)
         with pytest.raises(Exception, match=r"(?i)chunk|connection|incomplete|peer"):
-            async for piece in engine.stream("hello", session="s"):
-                pieces.append(piece)
-        assert pieces
+            [piece async for piece in stream]
         assert engine.get_session("s").messages() == []
         cut = False
         assert "".join([piece async for piece in engine.stream("hello", session="s")]).endswith("pieces")
@@ -387,7 +384,8 @@ async def test_a_flush_that_fails_is_reported_and_made_up_for(serve: Serve, engi
         failing = False
         await engine.prompt("later", session="s")
         await engine.drain()
-        assert any(is_flush(request) and "important" in str(request) and "later" in str(request) for request in server.requests)
+        flushes = [str(request) for request in server.requests if is_flush(request)]
+        assert any("important" in request and "later" in request for request in flushes)
 
 
 async def test_a_large_tool_result_is_moved_to_a_file(serve: Serve, engine_at: EngineAt) -> None:
@@ -444,9 +442,7 @@ async def test_memory_and_compaction_have_their_own_models(serve: Serve, engine_
     flushes = serve(lambda _request: Say("- A fact"))
     summaries = serve(lambda _request: Say("SESSION INTENT: numbers"))
     config = CompactionConfig(trigger_messages=6, keep_messages=2, model=chat_model(summaries))
-    async with engine_at(
-        main, memory_model=chat_model(flushes), compaction=config, session_window_size=50
-    ) as engine:
+    async with engine_at(main, memory_model=chat_model(flushes), compaction=config, session_window_size=50) as engine:
         for number in range(6):
             await engine.prompt(f"number {number}", session="s")
     assert len(main.requests) == 6
