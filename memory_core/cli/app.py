@@ -24,6 +24,7 @@ COMMANDS = {
     "reindex": "memory_core.cli.transfer:reindex",
     "embed": "memory_core.cli.embed:embed",
     "ledger": "memory_core.cli.ledger:ledger",
+    "chat": "memory_core.cli.chat:chat",
     "doctor": "memory_core.cli.doctor:doctor",
     "plugins": "memory_core.cli.plugins:plugins",
     "config": "memory_core.cli.config:config",

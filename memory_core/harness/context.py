@@ -27,6 +27,7 @@ from memory_core.errors import MemoryCoreError
 from memory_core.harness.scope import RunScope, scope_of
 from memory_core.harness.toolset import SpecToolset
 from memory_core.ledger.models import as_chat_model
+from memory_core.ledger.results import FlushReason
 from memory_core.sessions.converters.pydantic_ai import from_pydantic_ai, to_pydantic_ai
 from memory_core.sessions.messages import Message
 from memory_core.talent.specs import ToolContext, ToolResult, ToolSpec, check_arguments, parse_whole
@@ -45,8 +46,8 @@ class Compacted:
 
 
 OnCompacted: TypeAlias = Callable[[Compacted], None]
-BeforeCompacted: TypeAlias = Callable[[RunScope, Plan, bool], Awaitable[None]]
-"""Called before messages leave the context: scope, plan, and whether the model had said that it was too much."""
+BeforeCompacted: TypeAlias = Callable[[RunScope, Plan, FlushReason], Awaitable[None]]
+"""Called before messages leave the context: scope, plan, and `overflow` when the model had said that it was too much."""
 
 
 class ContextCapability(AbstractCapability[Any]):
@@ -193,7 +194,7 @@ class _RunContextCapability(ContextCapability):
 
         async def before(plan: Plan) -> None:
             if self.before is not None:
-                await self.before(scope, plan, force)
+                await self.before(scope, plan, "overflow" if force else "compaction")
 
         chosen = self.compaction.model or self.model or request_context.model
         try:

@@ -1,4 +1,4 @@
-"""The engine: one agent with sessions, memory, ledger and a bounded context. `await engine.prompt("hello", session="s")`.
+"""The engine: one agent with sessions, memory, ledger and a bounded context.
 
 Over the three capabilities of this package; it adds sessions, their order, and what happens after the reply.
 """
@@ -33,6 +33,7 @@ from memory_core.harness.scope import CURRENT, RunScope
 from memory_core.ledger.config import MemoryConfig
 from memory_core.ledger.ledger import Ledger
 from memory_core.ledger.opening import open_ledger
+from memory_core.ledger.results import FlushReason
 from memory_core.loading import load_provider
 from memory_core.plugins.registry import get_registry
 from memory_core.policy import check_count
@@ -193,7 +194,7 @@ class HarnessEngine:
             loaded,
             memory,
             memory_model,
-            self.home / "sessions",
+            sessions=self.home / "sessions",
             disable_memory_hooks=disable_memory_hooks,
             disable_memory_tools=not tools_allowed,
         )
@@ -212,7 +213,7 @@ class HarnessEngine:
             )
             self._ledger_capability.enabled = memory_enabled
         eviction = ToolResultEvictionConfig() if tool_result_eviction is True else tool_result_eviction or None
-        self._context = ContextCapability(
+        self.context = ContextCapability(
             _compaction(
                 compaction,
                 compression_max_messages,
@@ -225,7 +226,7 @@ class HarnessEngine:
             window_tokens=window_tokens,
             model=compression_model,
             before=self._before_compaction,
-            on_compacted=lambda done: self._compacted.setdefault(done.scope.session_id or "", []).append(done),
+            on_compacted=lambda done: self._compacted[done.scope.session_id or ""].append(done),
         )
         self.agent: Agent[Any, Any] = Agent(
             model,
@@ -233,7 +234,7 @@ class HarnessEngine:
             instructions=instructions,
             tools=tools,
             toolsets=toolsets,
-            capabilities=[remembering, self._context, *capabilities],
+            capabilities=[remembering, self.context, *capabilities],
         )
 
     # --- settings that may change at run time ----------------------------------------------------------------------
@@ -433,9 +434,10 @@ class HarnessEngine:
         scope = RunScope(str(self.workspace), opened.session_id, user_id or self.user_id)
         async with self._queue.turn(opened.session_id):
             stored = await asyncio.to_thread(opened.latest, self._window)
+            done = self._compacted[opened.session_id] = []
             token = CURRENT.set(scope)
             try:
-                yield _Run(self, opened, scope, stored, to_pydantic_ai(stored), temporary)
+                yield _Run(self, opened, scope, stored, to_pydantic_ai(stored), done, temporary)
             finally:
                 # A stream that is given up may be closed in another context, where the token means nothing.
                 try:
@@ -444,15 +446,16 @@ class HarnessEngine:
                     CURRENT.set(None)
                 self._compacted.pop(opened.session_id, None)
 
-    async def _before_compaction(self, scope: RunScope, plan: Plan, overflow: bool) -> None:
-        config = self._context.compaction
+    async def _before_compaction(self, scope: RunScope, plan: Plan, reason: FlushReason) -> None:
+        config = self.context.compaction
         assert config is not None
         if config.offload_before_compact and scope.session_id is not None:
-            await asyncio.to_thread(self._log, scope, plan.compacted)
+            await asyncio.to_thread(self.log_messages, scope, plan.compacted)
         if config.flush_before_compact and self._ledger_capability is not None:
-            self._ledger_capability.flush_soon(scope, plan.compacted, "overflow" if overflow else "compaction")
+            self._ledger_capability.flush_soon(scope, plan.compacted, reason)
 
-    def _log(self, scope: RunScope, messages: Sequence[Message]) -> None:
+    def log_messages(self, scope: RunScope, messages: Sequence[Message]) -> None:
+        """Add messages to the transcript of the scope's session; those that it has are left out."""
         assert scope.session_id is not None
         owner = {} if scope.user_id is None else {"user_id": scope.user_id}
         self._transcripts.write(scope.session_id, messages, **owner)
@@ -467,6 +470,7 @@ class _Run:
     scope: RunScope
     stored: list[Message]
     history: list[ModelMessage]
+    compacted: list[Compacted]
     temporary: bool
 
     async def finish(self, result: AgentRunResult[Any]) -> Reply:
@@ -476,15 +480,15 @@ class _Run:
         if not self.temporary:
             engine.background.submit(
                 "transcript",
-                lambda: asyncio.to_thread(engine._log, self.scope, added),
+                lambda: asyncio.to_thread(engine.log_messages, self.scope, added),
                 f"transcript {self.session.session_id}",
             )
         return Reply(result.output, self.session.session_id, added, result)
 
     def _store(self, result: AgentRunResult[Any]) -> list[Message]:
         added = from_pydantic_ai(result.new_messages())
-        eviction = self.engine._context.eviction
-        results = self.engine._context.results
+        eviction = self.engine.context.eviction
+        results = self.engine.context.results
         kept = added
         if eviction is not None and results is not None:
             planned = plan_eviction(added, eviction)
@@ -494,7 +498,7 @@ class _Run:
             except MemoryCoreError as error:
                 log.warning("Large tool results stay in the session: %s", error)
         self.session.append(kept)
-        done = self.engine._compacted.get(self.session.session_id, [])
+        done = self.compacted
         summaries = [one.summary for one in done if one.summary is not None]
         if summaries and not self.temporary:
             # Only what the session had before this prompt: its pairs are whole, and their ids are those it stored.
@@ -531,19 +535,17 @@ def _given(loaded: Loaded, **values: int | None) -> dict[str, Any]:
 
 
 def _ledger(
-    given: Ledger | bool,
+    given: Ledger | bool,  # noqa: FBT001 - a setting that is handed on
     workspace: Path,
     loaded: Loaded,
     config: MemoryConfig | None,
     model: Any,
-    sessions: Path,
-    **switches: bool,
+    **more: Any,
 ) -> Ledger | None:
     if isinstance(given, Ledger):
         return given
     if not given:
         return None
-    more: dict[str, Any] = {"sessions": sessions, **switches}
     if config is None:
         return open_ledger(workspace, model=model, loaded=loaded, **more)
     settings = loaded.settings
@@ -552,7 +554,11 @@ def _ledger(
 
 
 def _compaction(
-    given: CompactionConfig | bool, messages: int, ratio: float, model: Any, interceptor: Any
+    given: CompactionConfig | bool,  # noqa: FBT001 - a setting that is handed on
+    messages: int,
+    ratio: float,
+    model: Any,
+    interceptor: Any,
 ) -> CompactionConfig | None:
     if isinstance(given, CompactionConfig):
         return given

@@ -9,7 +9,7 @@ from memory_core.harness.background import Failure
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`pending` jobs have not finished; `failures` are those that failed, oldest first; `problems` is what is wrong now."""
+    """`pending` jobs have not finished; `failures` did, oldest first, and failed; `problems` is what is wrong now."""
 
     pending: int
     failures: tuple[Failure, ...]

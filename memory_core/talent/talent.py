@@ -294,10 +294,10 @@ class MemoryTalent:
         if not self.enabled:
             return ""
         with span("memory.instruction") as recorded:
-            return self._instruction(user_input, cwd, session_id, rules, recorded)
+            return self._instruction(user_input, cwd, session_id, recorded, rules=rules)
 
     def _instruction(
-        self, user_input: str, cwd: Path | str, session_id: str | None, rules: bool, recorded: Span
+        self, user_input: str, cwd: Path | str, session_id: str | None, recorded: Span, *, rules: bool
     ) -> str:
         words = self._words
         head: list[str] = []

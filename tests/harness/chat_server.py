@@ -14,7 +14,7 @@ Request = dict[str, Any]
 
 @dataclass
 class Say:
-    """One answer. `calls` are (name, arguments); `delay_s` passes before it; `cut` breaks the stream off after `cut` pieces."""
+    """One answer. `calls` are (name, arguments); `cut` breaks the stream off after so many pieces."""
 
     text: str = ""
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
@@ -28,7 +28,7 @@ def overflow() -> Say:
     return Say(
         status=400,
         error={
-            "message": "This model's maximum context length is 128000 tokens. However, your messages resulted in 140000.",
+            "message": "This model's maximum context length is 128000 tokens. Your messages resulted in 140000.",
             "type": "invalid_request_error",
             "param": "messages",
             "code": "context_length_exceeded",
