@@ -8,7 +8,9 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from memory_core.text import tokens
 
-_TELL = re.compile(r"^\s*(?:please\s+)?remember\s*(?:that\b|:)?\s*(?P<fact>.+)$|^\s*记住[:：,，]?\s*(?P<zh>.+)$", re.I | re.S)
+_TELL = re.compile(
+    r"^\s*(?:please\s+)?remember\s*(?:that\b|:)?\s*(?P<fact>.+)$|^\s*记住[:：,，]?\s*(?P<zh>.+)$", re.I | re.S
+)
 _MEMORY = re.compile(r"^- \[[^\]]*\] \[[^\]]*\] (?P<key>.+?) \(importance \d+\): (?P<text>.+)$", re.MULTILINE)
 
 

@@ -35,7 +35,9 @@ def test_the_demonstration_remembers_across_starts_and_forgets_on_command(tmp_pa
     assert first.returncode == 0, first.stderr
     assert "Saved my-editor-is-vim" in first.stdout
     said = "which editor do I use?\n数据库是什么\n/memories\n/inject editor\n/forget my-editor-is-vim\n"
-    second = chat(tmp_path, said + "/forget no-such\n/forget\n/help\n/nonsense\nwhich editor?\n/quit\n", "--model", "scripted")
+    second = chat(
+        tmp_path, said + "/forget no-such\n/forget\n/help\n/nonsense\nwhich editor?\n/quit\n", "--model", "scripted"
+    )
     assert second.returncode == 0, second.stderr
     for expected in (
         "I remember: my editor is vim",
