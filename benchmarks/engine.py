@@ -10,6 +10,7 @@ The model answers from memory of its own, so that only our part is measured.
 import argparse
 import asyncio
 import json
+import random
 import statistics
 import tempfile
 import time
@@ -24,7 +25,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from memory_core.harness import HarnessEngine
 
 SLOW_FLUSH_S = 0.5
-TOPICS = ("editor", "database", "framework", "meeting", "release", "coffee", "review", "deployment", "budget", "travel")
+WORDS = 5_000
+"""How many different words the made-up memories are drawn from, as Zipf's law has it."""
 
 
 def model() -> FunctionModel:
@@ -47,23 +49,36 @@ async def timed(call: Callable[[], Awaitable[Any]]) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-def fill(engine: HarnessEngine, count: int) -> None:
+class Words:
+    """Makes memories and questions; the same ones in every run."""
+
+    def __init__(self) -> None:
+        self.rng = random.Random(7)
+        syllables = [a + b for a in "bdfgklmnprstvz" for b in ("a", "e", "i", "o", "u", "an", "er", "on")]
+        self.words = ["".join(self.rng.choices(syllables, k=self.rng.randint(1, 4))) for _ in range(WORDS)]
+        self.weights = [1 / (rank + 3) for rank in range(WORDS)]
+
+    def some(self, count: int) -> str:
+        return " ".join(self.rng.choices(self.words, self.weights, k=count))
+
+
+def fill(engine: HarnessEngine, count: int, words: Words) -> None:
     solution = engine.memory_talent.provider.get(engine.workspace)
     for number in range(count):
-        topic = TOPICS[number % len(TOPICS)]
-        solution.remember(f"{topic}-{number}", f"The user said about the {topic} number {number}: keep it simple.", 5)
+        solution.remember(f"memory-{number}", words.some(12), number % 9 + 1)
 
 
 async def overhead(folder: Path, memories: int, prompts: int) -> dict[str, float]:
-    agent = Agent(model())
+    agent, words = Agent(model()), Words()
     async with HarnessEngine(folder, folder / "home", model=model(), ledger=False) as engine:
-        await asyncio.to_thread(fill, engine, memories)
+        await asyncio.to_thread(fill, engine, memories, words)
         bare: list[float] = []
         ours: list[float] = []
         for number in range(prompts + 3):
-            text = f"What did I say about the {TOPICS[number % len(TOPICS)]}?"
-            times = await timed(lambda text=text: agent.run(text)), await timed(
-                lambda text=text: engine.prompt(text, session="bench")
+            text = f"{words.some(6)}?"
+            times = (
+                await timed(lambda text=text: agent.run(text)),
+                await timed(lambda text=text: engine.prompt(text, session="bench")),
             )
             if number >= 3:  # the first ones build the index and warm the caches
                 bare.append(times[0])
@@ -96,14 +111,19 @@ async def flush_delay(folder: Path, prompts: int) -> dict[str, float]:
     flushing = HarnessEngine(folder / "b", folder / "home-b", model=waiting(), memory_model=slow_flush)
     async with without, flushing:
         for number in range(prompts + 1):
-            times = await timed(lambda number=number: without.prompt("hello", session=f"s{number}")), await timed(
-                lambda number=number: flushing.prompt("hello", session=f"s{number}")
+            times = (
+                await timed(lambda number=number: without.prompt("hello", session=f"s{number}")),
+                await timed(lambda number=number: flushing.prompt("hello", session=f"s{number}")),
             )
             if number:
                 quick.append(times[0])
                 slow.append(times[1])
     ratio = statistics.median(slow) / statistics.median(quick)
-    return {"reply_p50_ms": statistics.median(quick), "reply_with_slow_flush_p50_ms": statistics.median(slow), "ratio": ratio}
+    return {
+        "reply_p50_ms": statistics.median(quick),
+        "reply_with_slow_flush_p50_ms": statistics.median(slow),
+        "ratio": ratio,
+    }
 
 
 async def main() -> None:

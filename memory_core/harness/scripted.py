@@ -40,7 +40,9 @@ def _answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 async def _stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
     for part in _answer(messages, info).parts:
         if isinstance(part, ToolCallPart):
-            yield {0: DeltaToolCall(part.tool_name, part.args_as_json_str(), part.tool_call_id)}
+            yield {
+                0: DeltaToolCall(name=part.tool_name, json_args=part.args_as_json_str(), tool_call_id=part.tool_call_id)
+            }
         elif isinstance(part, TextPart):
             for word in part.content.split(" "):
                 yield word + " "

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from openai import AsyncOpenAI
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -16,7 +16,7 @@ from tests.harness.chat_server import ChatServer, Script
 
 def chat_model(server: ChatServer, *, retries: int = 0, timeout_s: float = 10.0) -> OpenAIChatModel:
     # No connection outlives its request: tests end their event loops without closing clients.
-    http = httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0), timeout=timeout_s)
+    http = httpx2.AsyncClient(limits=httpx2.Limits(max_keepalive_connections=0), timeout=timeout_s)
     client = AsyncOpenAI(base_url=server.base_url, api_key="k", max_retries=retries, http_client=http)
     return OpenAIChatModel("scripted", provider=OpenAIProvider(openai_client=client))
 

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,9 +72,9 @@ async def test_the_deps_say_whose_memory_it_is(provider: MemorySolutionProvider,
         return {"cwd": tmp_path, "user_id": user} if form == "mapping" else RunScope(str(tmp_path), None, user)
 
     arguments = {"key": "k", "fact": "vim for ann", "importance": 7}
-    agent: Agent[Any, str] = Agent(
-        calling("memory_extract", arguments, seen := []), capabilities=[MemoryCapability(provider)]
-    )
+    seen: list[Any] = []
+    model = calling("memory_extract", arguments, seen)
+    agent: Agent[Any, str] = Agent(model, capabilities=[MemoryCapability(provider)])
     await agent.run("hello", deps=deps("ann"))
     await agent.run("hello", deps=deps("ann"))
     await agent.run("hello", deps=deps("bob"))
@@ -183,7 +184,7 @@ async def test_background_jobs_run_in_order_and_report_failures() -> None:
             raise ValueError("broken")
 
     for number in range(3):
-        background.submit(f"job {number}", lambda number=number: job(number), "key")
+        background.submit(f"job {number}", partial(job, number), "key")
     assert background.pending == 3
     assert await background.drain()
     assert order == [0, 1, 2]

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def test_store_search_and_injection_leave_spans_without_text(tmp_path: Path, mon
     with pytest.raises(ValueError, match="secret"), span("memory.test"):
         raise ValueError("a secret reason")
     provider.close()
-    found = {one.name: dict(one.attributes or {}) for one in exporter.get_finished_spans()}
+    found: dict[str, dict[str, Any]] = {one.name: dict(one.attributes or {}) for one in exporter.get_finished_spans()}
     assert set(found) == {"memory.store", "memory.search", "memory.instruction", "memory.test"}
     assert found["memory.store"]["memory.importance"] == 8
     assert found["memory.search"]["memory.hits"] == 1
