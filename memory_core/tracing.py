@@ -6,7 +6,7 @@ loaded nobody records. The cost is then one look into a dictionary.
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -52,7 +52,7 @@ def span(name: str, **attributes: Attribute) -> "Any":
 
 
 @contextmanager
-def _recorded(api: Any, name: str, attributes: dict[str, Attribute]) -> Iterator[Span]:
+def _recorded(api: Any, name: str, attributes: dict[str, Attribute]) -> Generator[Span, None, None]:
     started = time.perf_counter()
     named = {f"memory.{key}": value for key, value in attributes.items()}
     tracer = api.get_tracer(_TRACER)

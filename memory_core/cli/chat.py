@@ -42,9 +42,9 @@ def chat(state: State, *, model: str | None, base_url: str | None, session_id: s
     memory-core chat --model openai:gpt-4.1-mini
     memory-core chat --model qwen3 --base-url http://localhost:11434/v1
     """
-    chosen = _model(model, base_url)
-    from memory_core.harness import HarnessEngine
+    from memory_core.harness import HarnessEngine  # says what is missing when pydantic-ai is not installed
 
+    chosen = _model(model, base_url)
     overrides = state.overrides()
     # The demonstration model extracts nothing, so that a ledger would only hold its failures.
     ledger = not no_ledger and model != SCRIPTED
@@ -132,10 +132,10 @@ def _model(name: str | None, base_url: str | None) -> Any:
         from memory_core.harness.scripted import scripted_model
 
         return scripted_model()
-    try:
-        from pydantic_ai.exceptions import UserError
-        from pydantic_ai.models import infer_model
+    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.models import infer_model
 
+    try:
         if base_url is not None:
             from pydantic_ai.models.openai import OpenAIChatModel
             from pydantic_ai.providers.openai import OpenAIProvider

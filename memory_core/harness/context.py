@@ -47,7 +47,7 @@ class Compacted:
 
 OnCompacted: TypeAlias = Callable[[Compacted], None]
 BeforeCompacted: TypeAlias = Callable[[RunScope, Plan, FlushReason], Awaitable[None]]
-"""Called before messages leave the context: scope, plan, and `overflow` when the model had said that it was too much."""
+"""Called before messages leave the context: scope, plan, and `overflow` when the model refused it as too long."""
 
 
 class ContextCapability(AbstractCapability[Any]):
@@ -106,7 +106,17 @@ class _RunContextCapability(ContextCapability):
     """One run. `_kept` stands for the first `_covered` messages of the run's history."""
 
     def __init__(self, whole: ContextCapability) -> None:
-        self.__dict__.update(whole.__dict__)
+        super().__init__(
+            whole.compaction,
+            whole.eviction,
+            root=None if whole.results is None else whole.results.root,
+            window_tokens=whole.window_tokens,
+            model=whole.model,
+            before=whole.before,
+            on_compacted=whole.on_compacted,
+        )
+        self.default = whole.default
+        self.size = whole.size
         self._known: dict[int, tuple[ModelMessage, Message]] = {}
         self._same: dict[int, ModelMessage] = {}
         self._seen = 0

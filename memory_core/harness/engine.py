@@ -5,7 +5,7 @@ Over the three capabilities of this package; it adds sessions, their order, and 
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -421,7 +421,7 @@ class HarnessEngine:
     # --- parts -------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _run(self, session: SessionLike, user_id: str | None) -> AsyncIterator["_Run"]:
+    async def _run(self, session: SessionLike, user_id: str | None) -> AsyncGenerator["_Run", None]:
         if self._closed:
             raise ConfigError("The engine is closed; make a new one.")
         temporary = session is None

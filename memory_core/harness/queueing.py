@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from threading import Lock
@@ -16,7 +16,7 @@ class KeyedQueue:
         self._waiting: dict[str, deque[Future[None]]] = {}
 
     @asynccontextmanager
-    async def turn(self, key: str) -> AsyncIterator[None]:
+    async def turn(self, key: str) -> AsyncGenerator[None, None]:
         """Wait for the turn of this key and hold it."""
         await self._enter(key)
         try:

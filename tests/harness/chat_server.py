@@ -4,7 +4,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -95,7 +94,7 @@ class ChatServer:
             message: dict[str, Any] = {"role": "assistant", "content": say.text or None}
             if calls:
                 message["tool_calls"] = calls
-            choice = {"index": 0, "message": message, "finish_reason": finish}
+            choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish}
             usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
             self._json(handler, 200, {**head, "object": "chat.completion", "choices": [choice], "usage": usage})
             return
@@ -139,15 +138,6 @@ def _pieces(text: str) -> Iterator[str]:
         yield text[start : start + 6]
 
 
-@contextmanager
-def serving(script: Script) -> Iterator[ChatServer]:
-    server = ChatServer(script)
-    try:
-        yield server
-    finally:
-        server.close()
-
-
 def system_of(request: Request) -> str:
     return "\n".join(str(message["content"]) for message in request["messages"] if message["role"] == "system")
 
@@ -173,6 +163,7 @@ def check_pairs(request: Request) -> int:
             pairs += 1
             continue
         assert not open_calls, "a call without its result"
-        open_calls |= {call["id"] for call in message.get("tool_calls") or []}
+        calls: list[dict[str, Any]] = message.get("tool_calls") or []
+        open_calls |= {call["id"] for call in calls}
     assert not open_calls
     return pairs

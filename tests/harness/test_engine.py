@@ -416,8 +416,12 @@ def test_the_engine_works_without_an_event_loop(serve: Serve, engine_at: EngineA
 
     with engine_at(serve(vim), session_provider=InMemorySessions()) as engine:
         assert str(engine.prompt_sync("I prefer vim", session="one")) == "noted"
+
+        def ask(name: str) -> str:
+            return str(engine.prompt_sync("Which?", session=name))
+
         with ThreadPoolExecutor(4) as pool:
-            replies = list(pool.map(lambda name: str(engine.prompt_sync("Which?", session=name)), "abcdaabb"))
+            replies = list(pool.map(ask, "abcdaabb"))
         assert set(replies) == {"You use vim."}
         assert len(engine.get_session("a").messages()) == 6
     assert engine.close_sync()
