@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from memory_core.cached_embedder import CachedEmbedder
 from memory_core.contracts import MemorySearcher
+from memory_core.embedding_cache import EmbeddingCache
 from memory_core.model import ChangeBatch, MemoryEntry, SearchQuery
 from memory_core.testing import make_entry
 from memory_core.testing.clock import START
@@ -233,19 +235,45 @@ def naive_for_comparison(folder: Path, scale: float) -> Iterator[Row]:
 
 
 SUBJECTS = ["user", "team", "project", "server", "client", "manager", "designer", "customer", "neighbour", "sister"]
-COMMON = "the a of in on with for and to every week morning evening home office near new old big small".split()
+COMMON = [
+    "the",
+    "a",
+    "of",
+    "in",
+    "on",
+    "with",
+    "for",
+    "and",
+    "to",
+    "every",
+    "week",
+    "morning",
+    "home",
+    "near",
+    "new",
+    "old",
+]
 
 
 def worded(number: int) -> MemoryEntry:
     """Return an entry of some 20 words: a long tail of rare ones, and one that only it has."""
     source = random.Random(number)
-    words = [source.choice(SUBJECTS), *source.choices(COMMON, k=12), *(f"rare{source.randrange(20_000)}" for _ in range(4))]
+    words = [
+        source.choice(SUBJECTS),
+        *source.choices(COMMON, k=12),
+        *(f"rare{source.randrange(20_000)}" for _ in range(4)),
+    ]
     return make_entry(f"memory-{number}", " ".join([*words, f"unique{number}"]), importance=number % 10 + 1)
 
 
 def question(number: int, user: str = USER) -> SearchQuery:
     source = random.Random(number)
-    words = [source.choice(SUBJECTS), *source.choices(COMMON, k=3), f"rare{source.randrange(20_000)}", f"unique{number}"]
+    words = [
+        source.choice(SUBJECTS),
+        *source.choices(COMMON, k=3),
+        f"rare{source.randrange(20_000)}",
+        f"unique{number}",
+    ]
     return SearchQuery(user, " ".join(words), TOP_K, START)
 
 
@@ -270,6 +298,11 @@ def whoosh_upsert_to_visible(folder: Path, scale: float) -> Iterator[Row]:
     index.close()
 
 
+def asking(index: MemorySearcher, count: int) -> Callable[[int], object]:
+    """Return how to ask one searcher question number n."""
+    return lambda number: index.search(question(number % count))
+
+
 def hybrid_beside_its_arms(folder: Path, scale: float) -> Iterator[Row]:
     """Every arm alone, and the hybrid over the same arms: fusion, true scores of all candidates, explanations."""
     from memory_embedder_static.embedder import open_wordllama
@@ -279,7 +312,7 @@ def hybrid_beside_its_arms(folder: Path, scale: float) -> Iterator[Row]:
     from memory_searcher_whoosh.searcher import WhooshSearcher
 
     count = int(10_000 * scale)
-    model = open_wordllama()
+    model = CachedEmbedder(open_wordllama(), EmbeddingCache(folder / "embeddings.sqlite3"))
     texts = [worded(number) for number in range(count)]
     pairs: list[dict[str, Callable[[str], MemorySearcher]]] = [
         {"fulltext": lambda _: FulltextSearcher(), "numpy": lambda _: NumpySearcher(model)},
@@ -292,9 +325,10 @@ def hybrid_beside_its_arms(folder: Path, scale: float) -> Iterator[Row]:
         for index in (*alone.values(), hybrid):
             for start in range(0, count, 1_000):
                 index.apply(ChangeBatch(texts[start : start + 1_000], [], str(start), complete=start == 0), USER)
-        runs = [lambda n, arm=arm: arm.search(question(n % count)) for arm in alone.values()]
-        *arms, whole = side_by_side(40, *runs, lambda n, hybrid=hybrid: hybrid.search(question(n % count)))
-        detail = ", ".join(f"{name} {taken:.1f} ms" for name, taken in zip((*alone, "hybrid"), (*arms, whole), strict=True))
+        *arms, whole = side_by_side(40, *(asking(index, count) for index in (*alone.values(), hybrid)))
+        detail = ", ".join(
+            f"{name} {taken:.1f} ms" for name, taken in zip((*alone, "hybrid"), (*arms, whole), strict=True)
+        )
         yield Row(f"hybrid of {' and '.join(alone)} at {count} / its slowest arm", whole / max(arms), "×", 1.3, detail)
         for index in (*alone.values(), hybrid):
             index.close()

@@ -1,12 +1,13 @@
 """Runs the checks over every live memory of a store."""
 
+import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import cast
 
-from memory_core.audit.duplicates import exact_groups, near_pairs
+from memory_core.audit.duplicates import exact_groups, near_groups
 from memory_core.audit.loops import own_words
 from memory_core.audit.model import CHECKS, AuditReport, Check, Finding
 from memory_core.audit.secrets import EXTRA, detectors_installed, find_secrets, sensitive_field
@@ -21,6 +22,7 @@ DEFAULT_SOON_DAYS = 7
 DEFAULT_SIMILARITY = 0.8
 DEFAULT_OVERSIZED_TOKENS = 2_000
 PROGRESS_STEP = 200
+SHOWN_KEYS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +155,15 @@ def _together(
                 "Keep one, forget the others.",
             )
     if "near-duplicates" in checks:
-        for one, other, alike in near_pairs(entries, limits.similarity):
+        for near in near_groups(entries, limits.similarity):
+            merged = " ".join(f"--merge {shlex.quote(entry.id.key)}" for entry in near.entries[:SHOWN_KEYS])
             yield Finding(
                 "near-duplicates",
-                (one.id, other.id),
-                f"{_keys([one, other])} of user {one.id.user_id!r} are alike by {alike:.0%}.",
-                f"Merge them: memory-core consolidate NEW_KEY INSIGHT --merge {one.id.key} --merge {other.id.key}",
-                {"similarity": round(alike, 4)},
+                tuple(entry.id for entry in near.entries),
+                f"{_keys(near.entries)} of user {near.entries[0].id.user_id!r} "
+                f"are alike by {near.similarity:.0%} or more.",
+                f"Merge them: memory-core consolidate NEW_KEY INSIGHT {merged}",
+                {"similarity": round(near.similarity, 4)},
             )
     if "shadowed" in checks:
         yield from _shadowed(entries, scopes)
@@ -197,5 +201,8 @@ def _shadowed(entries: Sequence[MemoryEntry], scopes: Sequence[str]) -> Iterator
 
 
 def _keys(entries: Sequence[MemoryEntry]) -> str:
-    names = [repr(entry.id.key) for entry in entries]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    """Return the first keys for a sentence, and how many more there are."""
+    names = [repr(entry.id.key) for entry in entries[:SHOWN_KEYS]]
+    rest = len(entries) - len(names)
+    last = f"{rest} more" if rest else names.pop()
+    return f"{', '.join(names)} and {last}"

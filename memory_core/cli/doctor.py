@@ -44,23 +44,28 @@ def doctor(state: State, audit: bool, soon_days: int) -> int | None:
     """
     from memory_core.audit import CHECKS, AuditLimits, run_audit
     from memory_core.cli.ledger import ledger_problems
+    from memory_core.contracts import Problem
+    from memory_core.errors import MemoryCoreError
 
     problems = list(_plugin_problems())
     report: AuditReport | None = None
     facts: dict[str, Any] = {}
     solution = _opened(state, problems)
     if solution is not None:
-        problems.extend(_index_problems(solution, state, facts))
-        problems.extend(solution.problems())
-        with progress_bar("Reading the memories") as progress:
-            report = run_audit(
-                solution,
-                user_id=state.user,
-                scope=state.scope,
-                checks=CHECKS if audit else ("shadowed", "expiring"),
-                limits=AuditLimits(soon_days=soon_days),
-                progress=progress,
-            )
+        try:
+            problems.extend(_index_problems(solution, state, facts))
+            problems.extend(solution.problems())
+            with progress_bar("Reading the memories") as progress:
+                report = run_audit(
+                    solution,
+                    user_id=state.user,
+                    scope=state.scope,
+                    checks=CHECKS if audit else ("shadowed", "expiring"),
+                    limits=AuditLimits(soon_days=soon_days),
+                    progress=progress,
+                )
+        except MemoryCoreError as error:
+            problems.append(Problem("error", type(error).__name__, str(error)))
     problems.extend(ledger_problems(state))
     problems.sort(key=lambda problem: SEVERITIES.index(problem.severity))
     failed = any(problem.severity == "error" for problem in problems)
@@ -113,15 +118,11 @@ def _index_problems(solution: "MemorySolution", state: State, facts: dict[str, A
     from memory_core.contracts import Problem
     from memory_core.errors import MemoryCoreError
 
-    try:
-        users = [state.user] if state.user is not None else solution.storer.users()
-        facts["store"] = type(solution.storer).__name__
-        facts["index"] = type(solution.searcher).__name__
-        facts["scopes"] = ", ".join(solution.scopes)
-        facts["users"] = len(users)
-    except MemoryCoreError as error:
-        yield Problem("error", type(error).__name__, str(error))
-        return
+    users = [state.user] if state.user is not None else solution.storer.users()
+    facts["store"] = type(solution.storer).__name__
+    facts["index"] = type(solution.searcher).__name__
+    facts["scopes"] = ", ".join(solution.scopes)
+    facts["users"] = len(users)
     for user in users:
         try:
             solution.sync(user)

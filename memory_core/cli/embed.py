@@ -21,7 +21,7 @@ def embed() -> None:
 @shared_options("cwd", "user", "json")
 @pass_state
 def status(state: State) -> None:
-    r"""Say which embedding models are in use, how many memories are embedded, and what the cache holds.
+    """Say which embedding models are in use, how many memories are embedded, and what the cache holds.
 
     Nothing is embedded by asking; what waits is embedded by the next search.
 

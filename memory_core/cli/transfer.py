@@ -50,6 +50,10 @@ def _sink(file: Path) -> Generator[BinaryIO]:
     if str(file) == "-":
         yield sys.stdout.buffer
         return
+    if file.exists() and not file.is_file() and not file.is_dir():
+        with file.open("wb") as device:  # a pipe or device is written to, never replaced by a file
+            yield device
+        return
     with NamedTemporaryFile(dir=file.parent, prefix=f".{file.name[:100]}.", suffix=".tmp", delete=False) as temporary:
         try:
             yield temporary  # type: ignore[misc] # pyright: ignore[reportReturnType] - a wrapper that acts as the file
@@ -103,8 +107,10 @@ def import_memories(state: State, source: Path, kind: str, conflict: Any, dry_ru
     return 1 if report.skipped else None
 
 
-def _lines(path: Path) -> int:
-    """Count the lines that hold something, for the progress bar."""
+def _lines(path: Path) -> int | None:
+    """Count the lines that hold something, for the progress bar; None for a pipe, which can be read only once."""
+    if not path.is_file():
+        return None
     with path.open("rb") as lines:
         return sum(1 for line in lines if line.strip())
 

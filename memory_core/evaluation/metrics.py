@@ -1,6 +1,7 @@
 """The usual measures, computed by `ir-measures` (MacAvaney, Macdonald & Ounis 2022) over trec_eval."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from memory_core.errors import MissingExtraError
 
@@ -25,14 +26,15 @@ def measure(
 
     """
     try:
-        import ir_measures  # type: ignore[import-untyped]  # the package has no type marks
+        import ir_measures
     except ModuleNotFoundError as error:
         raise MissingExtraError("Measuring needs ir-measures: pip install 'memory-talent[bench]'.") from error
     if not rankings:
         return dict.fromkeys(measures, 0.0)
-    parsed = {name: ir_measures.parse_measure(name) for name in measures}
+    ir: Any = ir_measures
+    parsed = {name: ir.parse_measure(name) for name in measures}
     labels = {query: dict(grades[query]) for query in rankings}
     # trec_eval orders by score and breaks ties by id; the place in the ranking as score keeps the ranking's own order.
     run = {query: {id: 1.0 / place for place, id in enumerate(ids, 1)} for query, ids in rankings.items()}
-    found = ir_measures.calc_aggregate(list(parsed.values()), labels, run)
+    found: dict[Any, float] = ir.calc_aggregate(list(parsed.values()), labels, run)
     return {name: float(found[which]) for name, which in parsed.items()}

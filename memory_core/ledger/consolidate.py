@@ -202,7 +202,7 @@ def _commit(
 
 
 def _encoded(text: str, before: bytes) -> bytes:
-    """Return the file's bytes with the line ends and the byte order mark that it had, for the editor that wants them."""
+    """Return the bytes with the line ends and the byte order mark that the file had before."""
     data = text.replace("\n", "\r\n").encode() if b"\r\n" in before else text.encode()
     return codecs.BOM_UTF8 + data if before.startswith(codecs.BOM_UTF8) else data
 

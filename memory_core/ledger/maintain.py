@@ -101,6 +101,8 @@ def prune_logs(job: Job) -> tuple[str, ...]:
     """
     now, days = job.clock.now(), job.config.session_retention_days
     oldest_kept = (now - timedelta(days=days)).timestamp()
+    if job.sessions.is_relative_to(job.places.workspace):
+        job.places.checked(job.sessions)  # a link in somebody else's workspace must not lead our deleting elsewhere
     try:
         found = [path for path in job.sessions.iterdir() if path.name.endswith(ENDING)]
         if all(path.lstat().st_mtime >= oldest_kept for path in found):

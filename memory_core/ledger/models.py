@@ -117,13 +117,12 @@ def _read_completion(content: bytes, where: str) -> ModelReply:
         if len(content) > _MAX_RESPONSE_BYTES:
             raise ValueError(f"it has {len(content) >> 20} MB")
         choice = json.loads(content)["choices"][0]
-        message = choice["message"]
+        message: dict[str, Any] = choice["message"]
         if message.get("refusal"):
             return ModelReply(str(message["refusal"]), "refusal")
         text = message.get("content")
         if isinstance(text, list):  # some servers answer in parts
-            pieces: Any = text
-            text = "".join(str(part.get("text", "")) for part in pieces)
+            text = "".join(str(part.get("text", "")) for part in cast("list[dict[str, Any]]", text))
         return ModelReply(str(text or ""), str(choice.get("finish_reason") or "stop"))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ModelUnavailableError(

@@ -37,7 +37,9 @@ class LineFile:
         self._lock = path.with_name(path.name + ".lock")
         self._held = 0
         self._threads = RLock()
-        self._inode, self._size, self._tail = 0, 0, b""
+        self._inode: int = 0
+        self._size: int = 0
+        self._tail = b""
         self._seen: _State = (0, 0, 0)  # inode, size and time of change, as they were last
         self.torn = b""
         self._open_end = False  # the last line is whole, only its newline is missing: a person's editor took it

@@ -13,10 +13,8 @@ from pathlib import Path
 
 try:
     import fcntl
-
-    HAS_FLOCK = True
 except ImportError:  # Windows
-    HAS_FLOCK = False
+    fcntl = None  # type: ignore[assignment] # the name says whether there is one
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.0005, 0.02
 
@@ -29,7 +27,7 @@ def process_lock(path: Path, timeout_s: float) -> Generator[None]:
         TimeoutError: Another one holds it for longer than `timeout_s`.
         OSError: The file or its folder cannot be made.
     """
-    if not HAS_FLOCK:
+    if fcntl is None:
         with _by_filelock(path, timeout_s):
             yield
         return
@@ -73,8 +71,9 @@ def _wait(descriptor: int, timeout_s: float) -> None:
 
 
 def _taken(descriptor: int) -> bool:
+    assert fcntl is not None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # pyright: ignore[reportPossiblyUnbound] - see HAS_FLOCK
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -27,20 +27,20 @@ class FakeEmbedder(Embedder):
         self.closed = False
 
     @property
-    def model_id(self) -> str:  # noqa: D102 - the contract says it
+    def model_id(self) -> str:
         return self._model_id
 
     @property
-    def dim(self) -> int:  # noqa: D102 - the contract says it
+    def dim(self) -> int:
         return self._dim
 
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:  # noqa: D102 - the contract says it
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
         if self.before is not None:
             self.before(texts)
         self.embedded.extend(texts)
         return self._rows(texts)
 
-    def embed_query(self, text: str) -> Vectors:  # noqa: D102 - the contract says it
+    def embed_query(self, text: str) -> Vectors:
         if self.before is not None:
             self.before([text])
         row: Vectors = self._rows([text])[0]
@@ -59,5 +59,5 @@ class FakeEmbedder(Embedder):
                 rows[place, code % self._dim] += 1.0 if code & 0x10000 else 0.5
         return unit_rows(rows) if len(texts) else rows
 
-    def close(self) -> None:  # noqa: D102 - the contract says it
+    def close(self) -> None:
         self.closed = True

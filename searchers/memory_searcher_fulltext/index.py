@@ -25,7 +25,7 @@ _COMMON_SHARE = 0.1
 _ENOUGH_RARE = 2
 _CANDIDATES = 60
 _SLACK = 8
-_PRE_CAP = 4_096
+_WHOLE_VOCABULARY_FROM = 4_096  # terms of a query, from which one pass over all terms is cheaper than asking for each
 
 # The tokenizer splits at spaces only: `ascii` takes every character beyond ASCII as part of a word, and these too.
 _SCHEMA = """
@@ -43,17 +43,20 @@ CREATE VIRTUAL TABLE terms USING fts5vocab(fts, 'row');
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """A weighed query: term → IDF, the terms that bring candidates, and the highest score that any text could have."""
+    """A weighed query: term → IDF, the rarer terms, and the highest score that any text could have.
+
+    `common` says that the rarer terms are worth trying alone; `common_best` is what the other terms could add at most.
+    """
 
     weights: Mapping[str, float]
     seeds: Sequence[str]
     best: float
     common: bool
+    common_best: float = 0.0
 
 
 class _Row(NamedTuple):
     score: float
-    seed_score: float
     rowid: int
     importance: int
     updated: float
@@ -243,51 +246,76 @@ class UserIndex:
     def _terms(self, text: str) -> "_Terms":
         """Weigh the terms of a query. A long query keeps its rarest terms.
 
-        In a larger index, terms that a tenth of the entries have bring no candidates of their own where the query has
-        rarer ones; they still count in the score of every candidate.
+        In a larger index, terms that a tenth of the entries have need not bring candidates of their own where the query
+        has rarer ones; they still count in the score of every candidate.
         """
         asked = unique_tokens(text, self._stemmer)
         if not asked or not self.count:
             return _Terms({}, [], 1.0, common=False)
-        if len(asked) > _PRE_CAP:
-            asked = sorted(asked, key=len, reverse=True)[:_PRE_CAP]  # longer words are rarer (Zipf 1935)
-        known: list[tuple[int, str]] = []
-        absent = 0
-        for term in asked:
-            row = self._db.execute("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
-            if row is None:
-                absent += 1
-            else:
-                known.append((row[0], term))
+        known = self._known(asked)
+        absent = len(asked) - len(known)
         if len(known) > self._max_terms:
             known, absent = sorted(known)[: self._max_terms], 0
         weights = {term: self._idf(count) for count, term in known}
         best = (sum(weights.values()) + absent * self._idf(0)) * (K1 + 1)
         rare = [term for count, term in known if count <= self.count * _COMMON_SHARE]
         common = self.count >= _COMMON_FROM and _ENOUGH_RARE <= len(rare) < len(known)
-        return _Terms(weights, rare if common else list(weights), max(best, _MIN_IDF), common)
+        seeds = set(rare)
+        common_best = sum(weight for term, weight in weights.items() if term not in seeds) * (K1 + 1)
+        return _Terms(weights, rare, max(best, _MIN_IDF), common, common_best)
+
+    def _known(self, asked: Sequence[str]) -> list[tuple[int, str]]:
+        """Return (number of entries, term) of those terms that some entry has."""
+        if len(asked) > _WHOLE_VOCABULARY_FROM:
+            wanted = set(asked)
+            return [(count, term) for term, count in self._db.execute("SELECT term, doc FROM terms") if term in wanted]
+        known: list[tuple[int, str]] = []
+        for term in asked:
+            row = self._db.execute("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
+            if row is not None:
+                known.append((row[0], term))
+        return known
 
     def _idf(self, count: int) -> float:
         return max(math.log((self.count - count + 0.5) / (count + 0.5)), _MIN_IDF)
 
     def _rank(self, terms: "_Terms", query: SearchQuery) -> list[tuple[float, int]]:
         """Return (score, rowid) of the best admitted entries, ties in the order of the contract."""
-        match = _match(terms.seeds)
-        limit = max(_CANDIDATES, 4 * query.top_k) if terms.common else query.top_k + _SLACK
-        filtered = query.scopes is not None or query.min_importance is not None
+        if terms.common:
+            found = self._rank_by_seeds(terms, query)
+            if found is not None:
+                return found
+        match = _match(list(terms.weights))
+        limit = query.top_k + _SLACK
         while True:
-            rows = self._filtered(match, query, limit) if filtered else self._unfiltered(match, query, limit)
-            if rows is None:
-                filtered = True  # something expired was among the first: ask again, with the filter inside
-                continue
-            exhausted = len(rows) < limit
-            last = rows[-1].seed_score if rows else 0.0
-            if terms.common:
-                rows = [row._replace(score=self._full_score(terms, row.rowid)) for row in rows]
+            rows = self._fetch(match, query, limit)
             ordered = sorted(rows, key=_order)[: query.top_k]
-            if exhausted or not ordered or terms.common or last < ordered[-1].seed_score:
+            if len(rows) < limit or not ordered or rows[-1].score < ordered[-1].score:
                 return [(row.score, row.rowid) for row in ordered]
             limit *= 4  # a tie reaches beyond what was fetched
+
+    def _rank_by_seeds(self, terms: "_Terms", query: SearchQuery) -> list[tuple[float, int]] | None:
+        """Rank what the rarer terms bring, with the score of all terms; None when others might belong among them.
+
+        An entry that was not fetched scores at most as the last one fetched by its rarer terms, plus all that the
+        common terms could give; as long as the last hit lies above that, the ranking is exact (the bound of MaxScore,
+        Turtle & Flood 1995).
+        """
+        limit = max(_CANDIDATES, 4 * query.top_k)
+        rows = self._fetch(_match(terms.seeds), query, limit)
+        beyond = rows[-1].score if len(rows) == limit else 0.0
+        rows = [row._replace(score=self._full_score(terms, row.rowid)) for row in rows]
+        ordered = sorted(rows, key=_order)[: query.top_k]
+        if len(ordered) < query.top_k or ordered[-1].score <= beyond + terms.common_best:
+            return None
+        return [(row.score, row.rowid) for row in ordered]
+
+    def _fetch(self, match: str, query: SearchQuery, limit: int) -> list["_Row"]:
+        if query.scopes is None and query.min_importance is None:
+            rows = self._unfiltered(match, query, limit)
+            if rows is not None:
+                return rows  # otherwise something expired was among the first: ask again, with the filter inside
+        return self._filtered(match, query, limit)
 
     def _full_score(self, terms: "_Terms", rowid: int) -> float:
         row = self._db.execute("SELECT tokens, length FROM docs WHERE rowid = ?", (rowid,)).fetchone()
@@ -299,17 +327,17 @@ class UserIndex:
         rows = self._db.execute(
             "WITH found AS MATERIALIZED ("
             "SELECT rowid AS id, -bm25(fts) AS score FROM fts WHERE fts MATCH ? ORDER BY score DESC LIMIT ?) "
-            "SELECT score, score, id, importance, updated, key, scope, expires FROM found JOIN docs ON rowid = id "
+            "SELECT score, id, importance, updated, key, scope, expires FROM found JOIN docs ON rowid = id "
             "ORDER BY score DESC",
             (match, limit),
         ).fetchall()
-        if any(row[7] is not None and row[7] <= moment for row in rows):
+        if any(row[6] is not None and row[6] <= moment for row in rows):
             return None
-        return [_Row(*row[:7]) for row in rows]
+        return [_Row(*row[:6]) for row in rows]
 
     def _filtered(self, match: str, query: SearchQuery, limit: int) -> list["_Row"]:
         rows = self._db.execute(
-            "SELECT -bm25(fts) AS score, -bm25(fts), d.rowid, importance, updated, key, scope "
+            "SELECT -bm25(fts) AS score, d.rowid, importance, updated, key, scope "
             "FROM fts JOIN docs d ON d.rowid = fts.rowid WHERE fts MATCH ?1 "
             "AND (expires IS NULL OR expires > ?2) AND (?3 IS NULL OR importance >= ?3) "
             "AND (?4 IS NULL OR scope IN (SELECT value FROM json_each(?4))) ORDER BY score DESC LIMIT ?5",

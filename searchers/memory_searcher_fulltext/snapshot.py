@@ -5,6 +5,7 @@ import logging
 import os
 import sqlite3
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 from memory_core.naming import slug
@@ -22,6 +23,7 @@ class Snapshots:
 
     def __init__(self, directory: Path, stemmer: str | None) -> None:
         self._directory = directory
+        self._forgotten: set[Path] = set()  # could not be deleted, and must not come back
         self._kind = {
             "format": FORMAT,
             "tokenizer": TOKENIZER_VERSION,
@@ -35,13 +37,15 @@ class Snapshots:
 
     def load(self, user_id: str) -> bytes | None:
         """Return the serialized index, or None when there is none, it is damaged, or another version wrote it."""
+        if self.path(user_id) in self._forgotten:
+            return None
         try:
             with self.path(user_id).open("rb") as file:
                 head = json.loads(file.readline(10_000))
                 blob = file.read()
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             log.info("The snapshot %s cannot be read (%s); the index is built anew", self.path(user_id), error)
             return None
         if head == {**self._kind, "user": user_id, "crc": zlib.crc32(blob)}:
@@ -61,12 +65,18 @@ class Snapshots:
             temporary.replace(path)
         except OSError as error:
             log.info("The snapshot %s could not be written: %s", path, error)
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
             return False
+        self._forgotten.discard(path)
         return True
 
     def forget(self, user_id: str | None) -> None:
         """Delete one user's snapshot, or all."""
         paths = [self.path(user_id)] if user_id is not None else list(self._directory.glob("*.snapshot"))
         for path in paths:
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                log.info("The snapshot %s could not be deleted: %s", path, error)
+                self._forgotten.add(path)

@@ -23,7 +23,7 @@ Report = Callable[[str, Exception | None], None]
 
 @dataclass(slots=True)
 class Follower:
-    """A slow arm. Whoever changes what it holds takes the lock: a step of the feed must not continue a cleared index."""
+    """A slow arm. Whoever changes what it holds takes the lock: no step of the feed may continue a cleared index."""
 
     name: str
     searcher: MemorySearcher

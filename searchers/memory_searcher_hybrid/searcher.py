@@ -181,10 +181,11 @@ class HybridSearcher(MemorySearcher):
         for answer in answers:
             missing = [key for key in candidates if key not in answer.scores] if answer.sight > 0 else []
             if missing:
-                nothing: dict[MemoryId, float] = {}
-                answer.scores.update(
-                    self._arms.attempt(answer.name, "search", lambda arm, ids=missing: arm.scores(query, ids), nothing)
-                )
+                answer.scores.update(self._missing(answer.name, query, missing))
+
+    def _missing(self, name: str, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
+        nothing: dict[MemoryId, float] = {}
+        return self._arms.attempt(name, "search", lambda arm: arm.scores(query, ids), nothing)
 
     def _notes(self, given: Sequence[Answer], user_id: str) -> dict[str, float]:
         notes = {f"{name}.failed": 1.0 for name in self._arms.failures()}

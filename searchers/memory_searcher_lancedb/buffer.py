@@ -5,7 +5,6 @@ as one: what the buffer knows of an entry hides the table's row. A crash loses t
 table's cursor then stands before it and the store tells it again.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -102,8 +101,3 @@ class Buffer:
             if self.rows.get(uid) is row:
                 del self.rows[uid]
         self.removed -= snapshot.removed
-
-    def uids(self) -> Iterator[str]:
-        """Yield every id that the buffer knows."""
-        yield from self.rows
-        yield from self.removed

@@ -34,6 +34,8 @@ class UserMatrix:
         self._entries: list[MemoryEntry] = []
         self._rows: dict[MemoryId, int] = {}
         self._scopes: dict[str, int] = {}
+        self._vectors: Vectors = np.zeros((0, dim), dtype=np.float32)
+        self._facts: NDArray[np.int64] = np.zeros((5, 0), dtype=np.int64)
         self._latest: tuple[bytes, NDArray[np.float64]] | None = None
         self._allocate(_FIRST_ROWS)
 
@@ -102,7 +104,7 @@ class UserMatrix:
         count = len(self._entries)
         vectors = self._vectors[:count]
         cosines = (vectors @ vector).astype(np.float64)
-        scores = np.round(np.clip((1.0 + cosines) / 2.0, 0.0, 1.0), _DIGITS)
+        scores: NDArray[np.float64] = np.round(np.clip((1.0 + cosines) / 2.0, 0.0, 1.0), _DIGITS).astype(np.float64)
         scores[self._filled[:count] == 0] = -1.0
         self._latest = key, scores
         return scores
@@ -166,5 +168,6 @@ class UserMatrix:
                     (importance == self._importance[last]) & (updated >= self._updated[last])
                 )
                 order = order[before]
-            entries = [self._entries[row] for row in order.tolist()]
+            places: list[int] = order.tolist()
+            entries = [self._entries[row] for row in places]
         return sorted(entries, key=listing_order)[:limit]

@@ -9,24 +9,15 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
-from whoosh import columns, fields, index
-from whoosh.codec.whoosh3 import W3Codec, W3Segment
-from whoosh.filedb.filestore import FileStorage
-from whoosh.filedb.structfile import StructFile
-from whoosh.index import TOC, FileIndex, LockError
-from whoosh.reading import SegmentReader
-from whoosh.searching import Searcher
-from whoosh.writing import CLEAR, MERGE_SMALL, SegmentWriter
-
 from memory_core.errors import IndexUnavailableError
+from memory_searcher_whoosh import driver
 
 log = logging.getLogger(__name__)
 
@@ -34,24 +25,10 @@ STATE_ID = "state"
 """The id of the one document that holds the cursor; entries have hashes for ids."""
 
 _POLL_S = 0.005
+_TOC = re.compile(r"_MAIN_(\d+)\.toc")
 _LEFTOVER = re.compile(r"_MAIN_\d+\.toc\.[\d.e+-]+")
 Document = Mapping[str, Any]
 Stamp = tuple[int, int, int]
-
-
-def schema() -> fields.Schema:
-    """Return the fields: `terms` holds our own tokens, separated by spaces, so that Whoosh's analyzer only splits.
-
-    All that filters and listings need is in one column (see `ranking.pack_facts`): each column is a file of its own in
-    each segment, which costs at every commit and every opening.
-    """
-    return fields.Schema(
-        id=fields.ID(unique=True),
-        terms=fields.KEYWORD(scorable=False),
-        facts=fields.COLUMN(columns.VarBytesColumn()),
-        entry=fields.STORED(),
-        state=fields.STORED(),
-    )
 
 
 def document_id(scope: str, key: str) -> str:
@@ -63,55 +40,22 @@ def document_id(scope: str, key: str) -> str:
 class Opened:
     """A reader of one generation. `state` is what the last commit stored beside the entries."""
 
-    searcher: Searcher
+    searcher: driver.Searcher
     stamp: Stamp
     state: str
 
 
-class Storage(FileStorage):
-    """Whoosh's storage, but what it leaves open when a file turns out to be damaged can be closed."""
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(str(directory))
-        self._files: list[StructFile] = []
-
-    def open_file(self, name: str, **options: Any) -> StructFile:
-        """Open a file for reading and remember it."""
-        file = super().open_file(name, **options)
-        self._files.append(file)
-        return file
-
-    def release(self) -> None:
-        """Close every file that was opened for reading."""
-        for file in self._files:
-            with suppress(Exception):
-                file.file.close()
-        self._files.clear()
-
-
-class Codec(W3Codec):
-    """Whoosh's codec, but for the names of new segments: its own come from `random`, which an application may seed.
-
-    Two processes that started from one seed would then write over each other's files.
-    """
-
-    def new_segment(self, storage: Any, indexname: str) -> W3Segment:
-        """Return a segment under a name that nobody else gives."""
-        del storage
-        return W3Segment(W3Codec(), indexname, segid=token_hex(8))
-
-
-def _merge(writer: SegmentWriter, segments: list[Any]) -> list[Any]:
+def _merge(writer: driver.Writer, segments: list[driver.Segment]) -> list[driver.Segment]:
     """Merge what is small, as Whoosh does, and what is mostly deleted, which it would keep for ever."""
-    kept: list[Any] = []
+    kept: list[driver.Segment] = []
     for segment in segments:
         if segment.deleted_count() * 2 > segment.doc_count_all():
-            reader = SegmentReader(writer.storage, writer.schema, segment)
+            reader = driver.open_segment(writer.storage, writer.schema, segment)
             writer.add_reader(reader)
             reader.close()
         else:
             kept.append(segment)
-    return list(MERGE_SMALL(writer, kept))
+    return list(driver.merge_small(writer, kept))
 
 
 class IndexFiles:
@@ -120,9 +64,9 @@ class IndexFiles:
     def __init__(self, directory: Path, lock_timeout_s: float) -> None:
         self.directory = directory
         self._timeout_s = lock_timeout_s
-        self._schema = schema()
+        self._schema = driver.schema()
         self._opened: Opened | None = None
-        self._storage = Storage(directory)  # of the reader
+        self._storage = driver.Storage(directory)  # of the reader
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -150,7 +94,7 @@ class IndexFiles:
             try:
                 # A fresh searcher each time: Searcher.refresh() brings deleted documents back.
                 searcher = self._index().searcher()
-            except (FileNotFoundError, index.EmptyIndexError):
+            except (FileNotFoundError, driver.EmptyIndexError):
                 if self._newest() == stamp:
                     raise  # not a commit that overtook us: a file is missing
                 continue
@@ -160,19 +104,19 @@ class IndexFiles:
         return None
 
     @staticmethod
-    def _stored_state(searcher: Searcher) -> str:
+    def _stored_state(searcher: driver.Searcher) -> str:
         """Return what the last commit stored beside the entries; nothing for an index that was only just made."""
         try:
             stored = searcher.document(id=STATE_ID)
             if stored is None and searcher.doc_count_all():
-                raise index.IndexError("the index holds no cursor")
+                raise driver.IndexError("the index holds no cursor")
         except BaseException:
             searcher.close()
             raise
         return str(stored["state"]) if stored is not None else ""
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
+    def guarded(self) -> Generator[None, None, None]:
         """Remove the index when what happens inside shows that it is damaged.
 
         Whoosh has no checksums: damage shows as any exception at all. Failures of the system are not damage.
@@ -200,23 +144,22 @@ class IndexFiles:
         )
 
     def _newest(self) -> Stamp | None:
-        """Return what tells the newest commit from every other: its number and its file (a rebuilt index counts anew)."""
-        pattern = TOC._pattern("MAIN")
+        """Return what tells the newest commit from every other: its number, and its file (a new index counts anew)."""
         try:
             names = os.listdir(self.directory)
-            newest = max((int(match.group(1)) for name in names if (match := pattern.match(name))), default=None)
+            newest = max((int(match.group(1)) for name in names if (match := _TOC.fullmatch(name))), default=None)
             if newest is None:
                 return None
-            status = os.stat(self.directory / TOC._filename("MAIN", newest))
+            status = os.stat(self.directory / f"_MAIN_{newest}.toc")
         except (FileNotFoundError, NotADirectoryError):
             return None
         return newest, status.st_ino, status.st_mtime_ns
 
-    def _index(self) -> FileIndex:
+    def _index(self) -> Any:
         # With our own schema the pickled one in the files is skipped.
         self._storage.release()
-        self._storage = Storage(self.directory)
-        return FileIndex(self._storage, schema=self._schema)
+        self._storage = driver.Storage(self.directory)
+        return driver.Index(self._storage, schema=self._schema)
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
@@ -232,10 +175,10 @@ class IndexFiles:
         try:
             if not self._commit(decide) and not self._commit(decide):
                 raise IndexUnavailableError(f"The Whoosh index in {self.directory} is damaged again and again.")
-        except LockError as error:
+        except driver.LockError as error:
             raise IndexUnavailableError(
-                f"Another process has been writing the Whoosh index in {self.directory} for {self._timeout_s:g} seconds. "
-                "Try again, or raise lock_timeout_s of [searchers.whoosh]."
+                f"Another process has been writing the Whoosh index in {self.directory} for {self._timeout_s:g} "
+                "seconds. Try again, or raise lock_timeout_s of [searchers.whoosh]."
             ) from error
         except OSError as error:
             raise self._unavailable("cannot be written", error) from error
@@ -258,7 +201,7 @@ class IndexFiles:
                         writer.delete_document(number)
             for document in change.documents:
                 writer.add_document(**document)
-            writer.commit(mergetype=CLEAR if change.replace else _merge)
+            writer.commit(mergetype=driver.forget_all if change.replace else _merge)
             return True
         finally:
             if not writer.is_closed:
@@ -266,27 +209,27 @@ class IndexFiles:
                     writer.cancel()
             writer.storage.release()
 
-    def _writer(self) -> SegmentWriter:
+    def _writer(self) -> driver.Writer:
         """Return a writer that holds the lock; the directory and an empty index are made when they are missing."""
         for attempt in (1, 2):
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            storage = Storage(self.directory)
+            storage: Any = driver.Storage(self.directory)
             lock = storage.lock("MAIN_CREATE")
             lock.acquire(blocking=True)
             try:
                 if self._newest() is None:
-                    FileIndex.create(storage, self._schema)
+                    driver.Index.create(storage, self._schema)
             finally:
                 lock.release()
             try:
-                writer = SegmentWriter(
-                    FileIndex(storage, schema=self._schema),
+                writer = driver.open_writer(
+                    driver.Index(storage, schema=self._schema),
                     timeout=self._timeout_s,
                     delay=_POLL_S,
-                    codec=Codec(),
+                    codec=driver.new_codec(),
                     compound=False,
                 )
-            except (LockError, PermissionError):
+            except (driver.LockError, PermissionError):
                 raise
             except Exception as error:
                 storage.release()

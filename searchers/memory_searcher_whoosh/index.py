@@ -90,17 +90,19 @@ class UserIndex:
                     return None
                 else:
                     epoch, replace = state.epoch, False
-                return self._change(State(batch.cursor, epoch, self._version), batch.upserts, batch.removals, replace)
+                return self._change(
+                    State(batch.cursor, epoch, self._version), batch.upserts, batch.removals, replace=replace
+                )
 
             self._files.commit(decide)
 
     def put(self, entries: Sequence[MemoryEntry], removed: Sequence[MemoryId] = ()) -> None:
-        """Add, replace and remove entries without a cursor: what they change is not known to have come from the feed."""
+        """Add, replace and remove entries; the cursor stays: they need not have come from the feed."""
 
         def decide(opened: Opened | None) -> Change | None:
             state = self._state(opened)
             kept = state or State(None, token_hex(8), self._version)
-            return self._change(kept, entries, removed, state is None)
+            return self._change(kept, entries, removed, replace=state is None)
 
         with self._lock:
             if entries or self._files.open() is not None:
@@ -115,7 +117,7 @@ class UserIndex:
                 self._files.commit(lambda _: self._change(state, (), (), replace=True))
 
     def _change(
-        self, state: State, upserts: Iterable[MemoryEntry], removals: Iterable[MemoryId], replace: bool
+        self, state: State, upserts: Iterable[MemoryEntry], removals: Iterable[MemoryId], *, replace: bool
     ) -> Change:
         documents = {document_id(entry.id.scope, entry.id.key): self._document(entry) for entry in upserts}
         kept = {"cursor": state.cursor, "epoch": state.epoch, "version": state.version}
@@ -167,8 +169,8 @@ class UserIndex:
             if opened is None:
                 return {}
             with self._reading():
-                numbers = {opened.searcher.document_number(id=document_id(id.scope, id.key)): id for id in ids}
-                numbers.pop(None, None)
+                places = ((opened.searcher.document_number(id=document_id(id.scope, id.key)), id) for id in ids)
+                numbers: dict[int, MemoryId] = {number: id for number, id in places if number is not None}
                 found, best = self._view(opened).ranked(self._asked(query.text), self._max_terms)
                 return {id: min(1.0, found.get(number, 0.0) / best) for number, id in numbers.items()}
         return {}

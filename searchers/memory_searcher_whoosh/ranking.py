@@ -13,10 +13,8 @@ from datetime import datetime
 from heapq import nsmallest
 from typing import Any
 
-from whoosh.reading import TermNotFound
-from whoosh.searching import Searcher
-
 from memory_core.model import SearchQuery
+from memory_searcher_whoosh.driver import Searcher, TermNotFound
 
 K1, B = 1.2, 0.75
 _MIN_IDF = 1e-6  # what a term weighs that most entries have, as in SQLite
@@ -86,7 +84,8 @@ class View:
             name = leaf.segment().segment_id()
             facts = used[name] = cache.get(name) or read_facts(leaf)
             self._leaves.append((leaf, offset, facts))
-            words += facts.words - sum(facts.lengths[number] for number in leaf.deleted_docs_set)
+            deleted: frozenset[int] = leaf.deleted_docs_set
+            words += facts.words - sum(facts.lengths[number] for number in deleted)
         cache.clear()
         cache.update(used)
         self._entries = max(0, searcher.doc_count() - 1)

@@ -43,6 +43,19 @@ CREATE TABLE floors (user TEXT PRIMARY KEY, floor INTEGER NOT NULL) WITHOUT ROWI
 """
 
 
+# Each names a table and its columns: one that is missing shows here.
+_PROBES = (
+    "SELECT name, value FROM meta LIMIT 1",
+    "SELECT dir, mtime_ns FROM dirs LIMIT 1",
+    "SELECT path, dir, signature, user, key, updated, mtime_ns, expires, entry, extra, error FROM files LIMIT 1",
+    "SELECT user, key, number, path FROM latest LIMIT 1",
+    "SELECT user, floor FROM floors LIMIT 1",
+)
+
+
+_inherited: list[sqlite3.Connection] = []
+
+
 class Manifest:
     """One open manifest. Where the directory cannot be written it lives in memory, and reads go on."""
 
@@ -73,12 +86,15 @@ class Manifest:
                 if db.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
                     self._create(db)
                 db.execute("BEGIN IMMEDIATE")  # a directory that cannot be written fails here, not at the first change
-                db.execute("SELECT number FROM latest LIMIT 1").fetchone()
+                for probe in _PROBES:
+                    db.execute(probe).fetchone()
+                if db.execute("SELECT count(*) FROM meta WHERE name IN ('epoch', 'head')").fetchone()[0] != 2:
+                    raise sqlite3.DatabaseError("its epoch is gone")
                 db.execute("COMMIT")
                 return db
             except sqlite3.DatabaseError as error:
                 db.close()
-                damaged = type(error) is sqlite3.DatabaseError
+                damaged = type(error) is sqlite3.DatabaseError or "no such" in str(error)
                 if attempt == 2 or not damaged:
                     raise
                 log.warning("The manifest %s is damaged (%s) and will be rebuilt from the files", self.path, error)
@@ -120,6 +136,8 @@ class Manifest:
         """Close the file, unless it belongs to the parent process."""
         if self.pid == os.getpid():
             self.db.close()
+        else:
+            _inherited.append(self.db)  # SQLite forbids closing it here, and letting it go would close it
 
     @contextmanager
     def writing(self) -> Generator[sqlite3.Connection]:

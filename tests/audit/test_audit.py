@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memory_core.audit import CHECKS, AuditLimits, AuditReport, Check, run_audit
-from memory_core.audit.duplicates import near_pairs
+from memory_core.audit.duplicates import near_groups
 from memory_core.audit.loops import own_words
 from memory_core.model import MemoryEntry
 from memory_core.solution import StandardSolution
@@ -90,22 +90,41 @@ def test_near_duplicates(solution: StandardSolution, clock: FakeClock) -> None:
 
 
 @pytest.mark.parametrize("threshold", [0.5, 0.8, 0.95])
-def test_the_join_finds_every_pair_that_comparing_all_finds(threshold: float) -> None:
+def test_the_join_finds_what_comparing_all_finds(threshold: float) -> None:
     rng = random.Random(7)
     words = [f"w{n}" for n in range(40)]
     texts = [" ".join(rng.choices(words, k=rng.randint(4, 14))) for _ in range(120)]
     texts += [f"{text} extra" for text in texts[:30]]
     entries = [make_entry(f"k{n}", text) for n, text in enumerate(texts)]
-    found = {frozenset((one.id.key, other.id.key)) for one, other, _ in near_pairs(entries, threshold)}
-    expected = {
-        frozenset((one.id.key, other.id.key))
+    pairs = {
+        (one.id.key, other.id.key): similarity(one.content, other.content)
         for one, other in itertools.combinations(entries, 2)
         if min(len(unique_tokens(one.content)), len(unique_tokens(other.content))) >= 4
         and one.content != other.content
         and similarity(one.content, other.content) >= threshold
     }
-    assert found == expected
-    assert expected or threshold > 0.9
+    expected = {entry.id.key: {entry.id.key} for entry in entries}
+    for one, other in pairs:
+        merged = expected[one] | expected[other]
+        expected.update(dict.fromkeys(merged, merged))
+    found = near_groups(entries, threshold)
+    assert {frozenset(entry.id.key for entry in group.entries) for group in found} == {
+        frozenset(group) for group in expected.values() if len(group) > 1
+    }
+    assert all(threshold <= group.similarity < 1 for group in found)
+    assert pairs or threshold > 0.9
+
+
+def test_many_that_are_alike_are_one_finding(solution: StandardSolution, clock: FakeClock) -> None:
+    entries = [
+        make_entry(f"k{n:03}", f"memory number n{n} about the same words of a template, over and over")
+        for n in range(60)
+    ]
+    report = audit(solution, clock, *entries)
+    (finding,) = report.by_check()["near-duplicates"]
+    assert len(finding.ids) == 60
+    assert "'k004' and 55 more" in finding.message
+    assert finding.advice.count("--merge") == 5
 
 
 def test_fragments_are_counted_by_user(solution: StandardSolution, clock: FakeClock) -> None:

@@ -90,6 +90,20 @@ def test_doctor_reports_an_index_that_fails(cli: Cli, monkeypatch: pytest.Monkey
     assert "memory-core reindex" in result.out
 
 
+def test_doctor_reports_a_store_that_fails(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from memory_core.errors import StorageUnavailableError
+
+    def broken(*_: object, **__: object) -> list[str]:
+        raise StorageUnavailableError("The server does not answer.")
+
+    for name in ("users", "scan"):
+        monkeypatch.setattr(f"memory_storer_markdown.storer.MarkdownStorer.{name}", broken)
+    result = cli("doctor")
+    assert result.code == 1
+    assert "The server does not answer." in result.out
+    assert cli("doctor", "--json").json["ok"] is False
+
+
 @pytest.fixture
 def broken_plugin() -> Iterator[None]:
     registry = get_registry()
@@ -205,7 +219,7 @@ def test_a_new_plugin_project_passes_its_own_tests(cli: Cli, kind: str, name: st
         capture_output=True,
     )
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "tests"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
         cwd=root,
         env={"PYTHONPATH": str(site), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
         capture_output=True,

@@ -170,3 +170,35 @@ def test_wrong_usage_is_one_sentence_and_code_2(cli: Cli, args: tuple[str, ...],
 def test_a_missing_memory_names_similar_keys(cli: Cli) -> None:
     cli("remember", "user-tech-stack", "Python")
     assert "user-tech-stack" in cli("recall", "tech stack").err
+
+
+def test_what_could_not_be_merged_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from memory_core.errors import StorageUnavailableError
+    from memory_core.model import MemoryId
+    from memory_storer_markdown.storer import MarkdownStorer
+
+    cli("remember", "a", "one")
+    real = MarkdownStorer.remove
+
+    def stuck(self: MarkdownStorer, id: MemoryId) -> bool:
+        if id.key == "a":
+            raise StorageUnavailableError("The disk is read-only.")
+        return real(self, id)
+
+    monkeypatch.setattr(MarkdownStorer, "remove", stuck)
+    result = cli("consolidate", "b", "both", "--merge", "a")
+    assert result.code == 1
+    assert "'a' in workspace could not be removed: The disk is read-only." in result.err
+    assert cli("recall", "a").code == cli("recall", "b").code == 0
+
+
+def test_a_failed_write_is_never_called_stored(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    from memory_core.errors import StorageUnavailableError
+
+    def full(*_: object) -> None:
+        raise StorageUnavailableError("The disk is full.")
+
+    monkeypatch.setattr("memory_storer_markdown.storer.MarkdownStorer.put", full)
+    result = cli("remember", "k", "text")
+    assert (result.code, result.out) == (1, "")
+    assert one_sentence(result.err)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -216,6 +217,23 @@ def test_an_export_that_is_cut_off_by_its_reader(cli: Cli) -> None:
     for number in range(20):
         cli("remember", f"k{number}", "x" * 50_000)
     code = f"'{sys.executable}' -m memory_core.cli export - | head -c 10 >/dev/null; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True)
-    assert "Traceback" not in done.stderr
-    assert done.stdout.strip() in ("0", "1")
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}  # unbuffered text streams do not notice it
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert (done.stdout.strip(), done.stderr) == ("1", "")
+
+
+def test_a_pipe_is_written_to_and_read_from_once(cli: Cli) -> None:
+    fill(cli)
+    os.mkfifo("pipe")
+    reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE)
+    assert cli("export", "pipe", "--scope", "user").code == 0
+    data, _ = reader.communicate(timeout=60)
+    assert json.loads(data)["key"] == "框架"
+    assert Path("pipe").is_fifo()
+    cli("forget", "框架")
+    writer = subprocess.Popen(["bash", "-c", "cat > pipe"], stdin=subprocess.PIPE)
+    assert writer.stdin is not None
+    writer.stdin.write(data)
+    writer.stdin.close()
+    assert "Stored 1 of 1" in cli("import", "pipe").out
+    assert writer.wait(60) == 0

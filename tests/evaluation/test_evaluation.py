@@ -10,20 +10,22 @@ from memory_core.errors import ConfigError, MissingExtraError, UnknownBackendErr
 from memory_core.evaluation import evaluate, load_dataset, measure, open_searcher
 from memory_searcher_fulltext.searcher import FulltextSearcher
 
-DOCUMENTS = [
+DOCUMENTS: list[dict[str, object]] = [
     {"id": "a1", "text": "likes coffee", "meta": {"scope": "a"}},
     {"id": "a2", "text": "plays chess", "meta": {"scope": "a"}},
     {"id": "b1", "text": "coffee coffee coffee", "meta": {"scope": "b"}},
     {"id": "b2", "text": " ", "meta": {"scope": "b"}},
 ]
-QUESTIONS = [
+QUESTIONS: list[dict[str, object]] = [
     {"id": "q1", "text": "who likes coffee?", "meta": {"scope": "a"}},
     {"id": "q2", "text": "chess", "meta": {"scope": "a"}},
     {"id": "unlabelled", "text": "nothing", "meta": {"scope": "a"}},
 ]
 
 
-def write_set(folder: Path, documents: list[dict[str, object]], questions: list[dict[str, object]], labels: str) -> Path:
+def write_set(
+    folder: Path, documents: list[dict[str, object]], questions: list[dict[str, object]], labels: str
+) -> Path:
     folder.mkdir()
     for name, rows in (("corpus", documents), ("queries", questions)):
         with gzip.open(folder / f"{name}.jsonl.gz", "wt", encoding="utf-8") as file:
@@ -34,7 +36,7 @@ def write_set(folder: Path, documents: list[dict[str, object]], questions: list[
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    return write_set(tmp_path / "small", list(DOCUMENTS), list(QUESTIONS), "q1\ta1\t1\nq1\ta2\t0\nq2\ta2\t1\n")
+    return write_set(tmp_path / "small", DOCUMENTS, QUESTIONS, "q1\ta1\t1\nq1\ta2\t0\nq2\ta2\t1\n")
 
 
 def test_a_set_is_read_as_it_is_labelled(small: Path) -> None:

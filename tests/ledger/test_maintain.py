@@ -125,6 +125,19 @@ async def test_what_cannot_be_moved_is_named_and_the_rest_is(make: Make, tmp_pat
     assert (tmp_path / "memory/2026-01-01.md").exists()
 
 
+async def test_nothing_is_pruned_through_a_link_out_of_the_workspace(
+    make: Make, tmp_path: Path, tmp_path_factory: Any, clock: FakeClock
+) -> None:
+    outside = tmp_path_factory.mktemp("home")
+    stale = log_of(outside, "stale", clock.now() - timedelta(days=200))
+    (tmp_path / "sessions").symlink_to(outside / "sessions")
+    report = await make(FakeModel(NEW)).maintain()
+    assert "leads out of the workspace" in report.errors[0]
+    assert stale.exists()
+    report = await make(FakeModel(NEW), sessions=outside / "sessions").maintain(force=True)  # named by the program
+    assert report.pruned == ("stale",)
+
+
 async def test_a_disk_that_cannot_be_written_is_reported_not_raised(make: Make, tmp_path: Path) -> None:
     (tmp_path / "memory").write_text("a file in the place of the folder")
     ledger = make(FakeModel(NEW))

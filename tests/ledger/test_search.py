@@ -142,7 +142,9 @@ def test_only_what_changed_is_indexed_again(make: Make, tmp_path: Path, clock: F
     again.close()
 
 
-def test_an_index_that_fails_is_built_anew(make: Make, tmp_path: Path, clock: FakeClock) -> None:
+def test_an_index_that_fails_is_built_anew(
+    make: Make, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, "memory/2026-06-02.md", "- zebra\n")
     searchers = [fulltext(), fulltext()]
     built = iter(searchers)
@@ -152,13 +154,13 @@ def test_an_index_that_fails_is_built_anew(make: Make, tmp_path: Path, clock: Fa
     def down(*_: Any) -> None:
         raise IndexUnavailableError("the index is gone")
 
-    searchers[0].apply = down  # type: ignore[method-assign]
+    monkeypatch.setattr(searchers[0], "apply", down)
     path.write_text("- zebra\n- okapi\n", "utf-8")
     with pytest.raises(IndexUnavailableError):
         index.search("okapi")
     assert index.search("okapi")
     assert index.search("zebra")
-    searchers[1].apply = down  # type: ignore[method-assign]
+    monkeypatch.setattr(searchers[1], "apply", down)
     path.write_text("- quagga\n", "utf-8")
     assert [problem.code for problem in index.problems()] == ["ledger-index"]
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -16,6 +17,7 @@ from memory_core.solution import StandardSolution
 from memory_core.testing import FakeClock, SearcherContract, make_entry
 from memory_core.testing.clock import START
 from memory_core.testing.fake_embedder import FakeEmbedder
+from memory_core.vectors import Vectors
 from memory_searcher_fulltext.searcher import FulltextSearcher
 from memory_searcher_hybrid import HybridOptions, build
 from memory_searcher_hybrid.searcher import HybridSearcher
@@ -103,7 +105,7 @@ def test_every_fusion_finds_what_either_arm_finds(fusion: str) -> None:
     class Elsewhere(FakeEmbedder):
         """Knows that a kitten is a cat, which no word says."""
 
-        def embed_query(self, text: str):  # type: ignore[no-untyped-def]
+        def embed_query(self, text: str) -> Vectors:
             return super().embed_query(text.replace("kitten", "cat"))
 
     options = HybridOptions.model_validate({"fusion": fusion})
@@ -386,8 +388,13 @@ def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
     torch.manual_seed(5)
     tokenizer = transformers.AutoTokenizer.from_pretrained(str(models.MODEL_DIR))
     config = transformers.BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, num_labels=1
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        num_labels=1,
+    )
     transformers.BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
@@ -407,7 +414,7 @@ def test_a_cross_encoder_orders_the_first_hits(cross_encoder: str, embedder: Fak
     first = keys(plain.search(query("coffee number3", 8)))[:4]
     hits = searcher.search(query("coffee number3", 8))
     assert set(keys(hits)[:4]) == set(first)
-    model = CrossEncoder(cross_encoder)
+    model: Any = CrossEncoder(cross_encoder)
     by_key = {entry.id.key: entry.content for entry in entries}
     expected = model.predict([("coffee number3", by_key[key]) for key in first], show_progress_bar=False)
     given = {hit.entry.id.key: hit.explain["rerank"] for hit in hits[:4]}
@@ -446,7 +453,9 @@ def test_arms_that_were_built_are_closed_when_another_cannot_be(embedder: FakeEm
     assert embedder.closed
 
 
-@pytest.mark.parametrize("wrong", [{"arms": []}, {"arms": ["a", "a"]}, {"fusion": "sum"}, {"dense_weight": 2}, {"x": 1}])
+@pytest.mark.parametrize(
+    "wrong", [{"arms": []}, {"arms": ["a", "a"]}, {"fusion": "sum"}, {"dense_weight": 2}, {"x": 1}]
+)
 def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         HybridOptions.model_validate(wrong)

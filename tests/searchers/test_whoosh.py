@@ -99,7 +99,9 @@ def test_another_handle_s_commit_is_seen_at_the_next_search(searcher: WhooshSear
     other.close()
 
 
-def test_a_step_that_continues_what_another_process_forgot_is_left_out(searcher: WhooshSearcher, tmp_path: Path) -> None:
+def test_a_step_that_continues_what_another_process_forgot_is_left_out(
+    searcher: WhooshSearcher, tmp_path: Path
+) -> None:
     feed(searcher, make_entry("a", "coffee"), complete=True)
     assert searcher.cursor("shared") == "1"
     other = WhooshSearcher(tmp_path / "index")

@@ -18,7 +18,7 @@ from memory_core.sessions.messages import text_of, user_message
 @pytest.fixture(params=["flock", "filelock"])
 def path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     if request.param == "filelock":
-        monkeypatch.setattr(locking, "HAS_FLOCK", False)
+        monkeypatch.setattr(locking, "fcntl", None)
     return tmp_path / "made" / "when needed" / "x.lock"
 
 
