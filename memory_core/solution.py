@@ -38,6 +38,7 @@ from memory_core.model import (
     clean_name,
 )
 from memory_core.policy import DEFAULT_TTL, FOREVER, expiry, ttl_by_importance
+from memory_core.tracing import span
 
 log = logging.getLogger(__name__)
 
@@ -112,9 +113,10 @@ class StandardSolution(MemorySolution):
 
     def store(self, entry: MemoryEntry) -> MemoryEntry:  # noqa: D102 - the contract says it
         self._scope(entry.id.scope)
-        entry = self._hooks.before_store(entry)
-        self.storer.put(entry)
-        self._purge_if_due()
+        with span("memory.store", scope=entry.id.scope, importance=entry.importance):
+            entry = self._hooks.before_store(entry)
+            self.storer.put(entry)
+            self._purge_if_due()
         return entry
 
     def forget(self, key: str, *, user_id: str = SHARED_USER_ID, scope: str | None = None) -> tuple[str, ...]:  # noqa: D102
@@ -207,15 +209,17 @@ class StandardSolution(MemorySolution):
         selected = self._checked(scopes)
         if top_k < 1 or not text.strip():
             return []
-        self.sync(user_id)
-        limited = None if scopes is None else selected
-        query = SearchQuery(user_id, text, top_k, self._clock.now(), limited, min_importance)
+        with span("memory.search", top_k=top_k, scopes=len(selected)) as recorded:
+            self.sync(user_id)
+            limited = None if scopes is None else selected
+            query = SearchQuery(user_id, text, top_k, self._clock.now(), limited, min_importance)
 
-        def found(count: int) -> list[SearchHit]:
-            return self.searcher.search(replace(query, top_k=count))
+            def found(count: int) -> list[SearchHit]:
+                return self.searcher.search(replace(query, top_k=count))
 
-        hits = self._visible(found, top_k, selected, lambda hit: hit.entry)
-        hits = self._hooks.after_search(query, self._with_exact_key(hits, query, selected))
+            hits = self._visible(found, top_k, selected, lambda hit: hit.entry)
+            hits = self._hooks.after_search(query, self._with_exact_key(hits, query, selected))
+            recorded.set("memory.hits", len(hits[:top_k]))
         return hits[:top_k]
 
     def hot(  # noqa: D102 - the contract says it

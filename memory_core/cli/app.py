@@ -25,6 +25,7 @@ COMMANDS = {
     "embed": "memory_core.cli.embed:embed",
     "ledger": "memory_core.cli.ledger:ledger",
     "mcp": "memory_core.cli.mcp:mcp",
+    "chat": "memory_core.cli.chat:chat",
     "doctor": "memory_core.cli.doctor:doctor",
     "plugins": "memory_core.cli.plugins:plugins",
     "config": "memory_core.cli.config:config",

@@ -16,6 +16,7 @@ from memory_core.contracts import ChatModel
 from memory_core.errors import ConfigError
 from memory_core.sessions.messages import Message
 from memory_core.text import estimate_tokens
+from memory_core.tracing import span
 
 log = logging.getLogger(__name__)
 
@@ -64,16 +65,20 @@ async def compact(
     config, made = _planned(messages, config, window_tokens, force=force, size=size)
     if not made.needs_summary:
         return Compaction(apply(made, None), made)
-    if before is not None:
-        waiting = before(made)
-        if waiting is not None:
-            await waiting
-    try:
-        chosen = _chosen(config, has_model=model is not None)
-        text = await run(chosen, _job(made, config, window_tokens), model)
-    except SummaryFailedError as error:
-        return _failed(made, str(error))
-    return _finished(made, text)
+    with span("memory.compact", reason=made.reason, messages=len(made.compacted), tokens=made.tokens) as recorded:
+        if before is not None:
+            waiting = before(made)
+            if waiting is not None:
+                await waiting
+        try:
+            chosen = _chosen(config, has_model=model is not None)
+            text = await run(chosen, _job(made, config, window_tokens), model)
+        except SummaryFailedError as error:
+            recorded.set("memory.failed", True)
+            return _failed(made, str(error))
+        done = _finished(made, text)
+        recorded.set("memory.messages_left", len(done.messages))
+    return done
 
 
 def compact_sync(
@@ -90,14 +95,18 @@ def compact_sync(
     config, made = _planned(messages, config, window_tokens, force=force, size=size)
     if not made.needs_summary:
         return Compaction(apply(made, None), made)
-    if before is not None:
-        before(made)
-    try:
-        chosen = _chosen(config, has_model=complete is not None)
-        text = run_sync(chosen, _job(made, config, window_tokens), complete)
-    except SummaryFailedError as error:
-        return _failed(made, str(error))
-    return _finished(made, text)
+    with span("memory.compact", reason=made.reason, messages=len(made.compacted), tokens=made.tokens) as recorded:
+        if before is not None:
+            before(made)
+        try:
+            chosen = _chosen(config, has_model=complete is not None)
+            text = run_sync(chosen, _job(made, config, window_tokens), complete)
+        except SummaryFailedError as error:
+            recorded.set("memory.failed", True)
+            return _failed(made, str(error))
+        done = _finished(made, text)
+        recorded.set("memory.messages_left", len(done.messages))
+    return done
 
 
 def _planned(

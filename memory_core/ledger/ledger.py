@@ -28,6 +28,7 @@ from memory_core.ledger.searching import searcher_builder
 from memory_core.ledger.state import LedgerState
 from memory_core.ledger.wording import language, wording_for
 from memory_core.sessions.messages import Message
+from memory_core.tracing import span
 
 MODEL_TIMEOUT_S = 120.0
 
@@ -94,6 +95,15 @@ class Ledger:
         """Return the present moment in the ledger's time zone."""
         return self.clock.now().astimezone(self.zone)
 
+    def adopt_model(self, model: Any) -> None:
+        """Use `model` for flush and consolidation where neither the ledger nor its config was given one.
+
+        Raises:
+            ConfigError: It is nothing that can be asked.
+        """
+        if self._model is None:
+            self._model = as_chat_model(model)
+
     # --- model calls -------------------------------------------------------------------------------------------------
 
     async def flush(
@@ -113,7 +123,11 @@ class Ledger:
         """
         if self.disable_memory_hooks:
             return FlushResult("off")
-        return await flush(self._job(), messages, isolation_key, reason)
+        with span("memory.flush", reason=reason) as recorded:
+            result = await flush(self._job(), messages, isolation_key, reason)
+            recorded.set("memory.status", result.status)
+            recorded.set("memory.facts", len(result.facts))
+        return result
 
     async def consolidate(self, *, allow_shrink: bool = False) -> ConsolidationResult:
         """Merge the ledgers that changed since the last time into `MEMORY.md`.
@@ -127,7 +141,11 @@ class Ledger:
         """
         if self.disable_memory_hooks:
             return ConsolidationResult("off")
-        return await consolidate(self._job(), allow_shrink=allow_shrink)
+        with span("memory.consolidate") as recorded:
+            result = await consolidate(self._job(), allow_shrink=allow_shrink)
+            recorded.set("memory.status", result.status)
+            recorded.set("memory.files", len(result.files))
+        return result
 
     async def maintain(self, *, force: bool = False) -> MaintenanceReport:
         """Archive old ledgers, consolidate, prune old transcripts; at most once in `config.consolidation_min_gap`.

@@ -26,6 +26,7 @@ from memory_core.talent.schemas import tool_specs
 from memory_core.talent.specs import ToolContext, ToolResult, ToolSpec, parse_whole
 from memory_core.talent.wording import wording
 from memory_core.text import similarity
+from memory_core.tracing import Span, span
 
 log = logging.getLogger(__name__)
 
@@ -282,23 +283,35 @@ class MemoryTalent:
             return self._failure(f"there is no tool {name!r}; there are: {', '.join(specs)}")
         return spec.run(arguments, context)
 
-    def instruction(self, user_input: str = "", *, cwd: Path | str = ".", session_id: str | None = None) -> str:
+    def instruction(
+        self, user_input: str = "", *, cwd: Path | str = ".", session_id: str | None = None, rules: bool = True
+    ) -> str:
         """Return the block for the system prompt: the rules of upkeep, and relevant and important memories.
 
         Empty while memory is off. When the store or index cannot be read the rules stand alone, with the reason.
+        Without `rules`, for an agent that has none of the tools, only the memories: empty when there are none.
         """
         if not self.enabled:
             return ""
+        with span("memory.instruction") as recorded:
+            return self._instruction(user_input, cwd, session_id, recorded, rules=rules)
+
+    def _instruction(
+        self, user_input: str, cwd: Path | str, session_id: str | None, recorded: Span, *, rules: bool
+    ) -> str:
         words = self._words
-        head = [words.heading, words.rules.format(scopes=self.provider.scopes_description(self.locale))]
+        head: list[str] = []
+        if rules:
+            head = [words.heading, words.rules.format(scopes=self.provider.scopes_description(self.locale))]
         try:
             entries = self.memories_for(user_input, cwd=cwd, session_id=session_id)
         except Exception as error:  # noqa: BLE001 - an agent without its memories still answers
             reason = _reason(error)
             log.warning("No memories could be injected: %s", reason)
             return "\n\n".join([*head, one_line(words.failed.format(reason=reason))])
+        recorded.set("memory.entries", len(entries))
         if not entries:
-            return "\n\n".join([*head, words.none_yet])
+            return "\n\n".join([*head, words.none_yet]) if rules else ""
         return "\n\n".join([*head, fenced([self._line(entry) for entry in entries], words.label)])
 
     def memories_for(

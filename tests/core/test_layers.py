@@ -18,7 +18,7 @@ SOURCES = sorted(
 )
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "clock"),
+    ("errors", "clock", "tracing"),
     ("model",),
     ("contracts", "policy", "text", "serial", "feed", "naming", "options", "vectors"),
     ("plugins", "config", "hooks", "embedding_cache"),

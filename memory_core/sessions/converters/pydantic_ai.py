@@ -8,6 +8,7 @@ message was changed, or came from elsewhere), the id goes into `metadata["memory
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,9 @@ def to_pydantic_ai(messages: Iterable[Message]) -> "list[ModelMessage]":
     dumped: list[Fields] = ModelMessagesTypeAdapter.dump_python(found, mode="json")
     for native, fields, (message, _) in zip(found, dumped, built, strict=True):
         said = our_marks(message)
+        carried = next((part.extra for part in message.parts if isinstance(part, TextPart) and part.extra), None)
+        if message.kind == "summary" and carried:
+            said["carried"] = carried  # what one compaction hands to the next has no other place here
         if _derived_id(fields) != message.id:
             said["id"] = message.id
         if said:
@@ -106,6 +110,10 @@ def _neutral(fields: Fields) -> Message:
     kind, marks = read_marks(said)
     given_id = said.get("id") if isinstance(said, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     parts = tuple(_parts(fields["parts"], marks))
+    carried = said.get("carried") if isinstance(said, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if kind == "summary" and isinstance(carried, dict) and parts and isinstance(parts[0], TextPart):
+        extra: Fields = carried  # pyright: ignore[reportUnknownVariableType]
+        parts = (replace(parts[0], extra={**(parts[0].extra or {}), **extra}), *parts[1:])
     return Message(
         _role(fields, parts),
         parts,
