@@ -42,6 +42,8 @@ TABLES: Mapping[str, Kind] = {
     "session_stores": "session_store",
     "filters": "filter",
 }
+_NOT_SETTINGS = frozenset(("MEMORY_CORE_SOAK",))
+"""Variables of our prefix that mean something else: the test suites' long runs."""
 _USER_ONLY_SETTINGS = ("home",)
 _USER_ONLY_IN_LEDGER = ("model", "base_url")
 """A project's file may not say where conversations are sent."""
@@ -284,7 +286,9 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"The configuration file {path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"The configuration file {path} is not valid TOML: {' '.join(str(error).split())}.") from error
+        raise ConfigError(
+            f"The configuration file {path} is not valid TOML: {' '.join(str(error).split())}."
+        ) from error
     table = _table_of_pyproject(path) if path.name == "pyproject.toml" else content
     if not isinstance(table, dict):
         raise ConfigError(f"The configuration file {path} has no table [tool.{APP}].")
@@ -293,7 +297,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _environment() -> dict[str, Any]:
     for variable in os.environ:
-        if variable.startswith(ENV_PREFIX):
+        if variable.startswith(ENV_PREFIX) and variable not in _NOT_SETTINGS:
             name = variable.removeprefix(ENV_PREFIX).split("__")[0].lower()
             if name not in Settings.model_fields:
                 raise ConfigError(f"The environment variable {variable} sets nothing.{_known(name, Settings)}")

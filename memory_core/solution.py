@@ -2,8 +2,8 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime, timedelta
 from threading import RLock
 from typing import Any, TypeVar

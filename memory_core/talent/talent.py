@@ -214,7 +214,11 @@ class MemoryTalent:
         try:
             solution = self.provider.get(cwd)
             done = solution.consolidate(
-                keys_to_merge, new_key, strip_blocks(evolved_insight), user_id=self.user_id(session_id), scope=scope or None
+                keys_to_merge,
+                new_key,
+                strip_blocks(evolved_insight),
+                user_id=self.user_id(session_id),
+                scope=scope or None,
             )
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
             return self._failure(error)

@@ -135,4 +135,3 @@ class FulltextSearcher(MemorySearcher):
         self._indexes.clear()
         self._alive.clear()
         self._last = local()
-

@@ -213,7 +213,7 @@ class LanceTable:
             return False
 
     def build_index(self) -> None:
-        """Build the approximate index, which takes about a minute for 50,000 rows; searches go on, writers wait."""
+        """Build the approximate index, which takes long for many rows; searches go on, writers wait."""
         from lancedb.index import HnswSq
 
         try:

@@ -29,9 +29,7 @@ def build(options: MarkdownOptions, context: BackendContext) -> Any:
     """Build the storer; the implementation is imported only now."""
     from memory_storer_markdown.storer import MarkdownStorer
 
-    elsewhere = {
-        scope: context.workspace / Path(place).expanduser() for scope, place in options.directories.items()
-    }
+    elsewhere = {scope: context.workspace / Path(place).expanduser() for scope, place in options.directories.items()}
     scopes = {place.name: elsewhere.get(place.name, place.directory) for place in context.scopes}
     return MarkdownStorer(scopes, clock=context.clock, fsync=options.fsync, max_file_bytes=options.max_file_mb << 20)
 

@@ -82,7 +82,9 @@ class Sweeper:
     def sweep(self, manifest: Manifest) -> None:
         """Compare every file with the manifest."""
         names = {"", *self._subdirectories()}
-        names.update(name for (name,) in manifest.db.execute("SELECT dir FROM dirs UNION SELECT DISTINCT dir FROM files"))
+        names.update(
+            name for (name,) in manifest.db.execute("SELECT dir FROM dirs UNION SELECT DISTINCT dir FROM files")
+        )
         for name in names:
             self.look(manifest, name)
 

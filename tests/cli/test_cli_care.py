@@ -219,7 +219,7 @@ def test_a_new_plugin_project_passes_its_own_tests(cli: Cli, kind: str, name: st
         capture_output=True,
     )
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "tests"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
         cwd=root,
         env={"PYTHONPATH": str(site), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
         capture_output=True,

@@ -160,7 +160,7 @@ def test_every_command_has_help_and_shows_examples_line_by_line(cli: Cli) -> Non
         assert "\\b" not in result.out
         assert result.out.count("Usage: memory-core") == 1
         examples = [line for line in result.out.splitlines() if line.startswith("  memory-core ")]
-        assert examples or path[0] in ("config", "ledger", "quickstart")
+        assert examples or path[0] in ("config", "embed", "ledger", "quickstart")
     assert "  memory-core config show\n" in cli("config", "show", "--help").out
 
 

@@ -44,7 +44,11 @@ def refused(*args: Any, **more: Any) -> str:
 def test_without_a_file_the_defaults_hold(work: Path) -> None:
     loaded = load_settings(work)
     assert (loaded.origin, loaded.path) == ("defaults", None)
-    assert (loaded.settings.storer, loaded.settings.searcher, loaded.settings.provider) == ("markdown", "fulltext", "workspace")
+    assert (loaded.settings.storer, loaded.settings.searcher, loaded.settings.provider) == (
+        "markdown",
+        "fulltext",
+        "workspace",
+    )
     assert loaded.settings.ttl == {10: -1, 5: 2_592_000, 1: 604_800}
 
 
@@ -215,9 +219,16 @@ def test_a_named_pyproject_without_our_table_is_said_so(work: Path) -> None:
         ("MEMORY_CORE_STORERS__NOBODY__URL", "1", "There is no storer 'nobody'"),
     ],
 )
-def test_a_wrong_variable_is_said_so(work: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str) -> None:
+def test_a_wrong_variable_is_said_so(
+    work: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str
+) -> None:
     monkeypatch.setenv(name, value)
     assert said in refused(work)
+
+
+def test_the_switch_of_the_long_tests_is_no_setting(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_CORE_SOAK", "1")
+    assert load_settings(work).origin == "defaults"
 
 
 def test_a_wrong_argument_is_said_so(work: Path) -> None:
@@ -261,14 +272,18 @@ def test_a_project_s_file_cannot_reach_out(work: Path, tmp_path: Path, text: str
 
 
 def test_a_project_s_file_may_stay_inside(work: Path) -> None:
-    (work / "memory.toml").write_text('[providers.workspace]\nfolder = "notes"\n[storers.markdown.directories]\nworkspace = "m/x"')
+    (work / "memory.toml").write_text(
+        '[providers.workspace]\nfolder = "notes"\n[storers.markdown.directories]\nworkspace = "m/x"'
+    )
     provider = load_provider(work, overrides={"home": str(work / "h")})
     provider.get(work).remember("k", "v")
     provider.close()
     assert (work / "m" / "x" / "shared" / "k.md").exists()
 
 
-def test_the_user_and_the_environment_may_reach_out(work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_and_the_environment_may_reach_out(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = tmp_path / "own.toml"
     own.write_text(f'home = "{tmp_path}/h"\n[storers.markdown.directories]\nuser = "{tmp_path}/u"')
     load_provider(work, config_file=own).close()
@@ -279,7 +294,9 @@ def test_the_user_and_the_environment_may_reach_out(work: Path, tmp_path: Path, 
     assert (tmp_path / "w" / "memory" / "shared" / "k.md").exists()
 
 
-def test_a_relative_directory_belongs_to_the_workspace_not_to_the_process(work: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_relative_directory_belongs_to_the_workspace_not_to_the_process(
+    work: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (work / "memory.toml").write_text('[storers.markdown.directories]\nworkspace = "notes"')
     (tmp_path / "launched-here").mkdir()
     monkeypatch.chdir(tmp_path / "launched-here")

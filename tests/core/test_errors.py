@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ CLASSES: list[type[MemoryCoreError]] = [
 ]
 
 
+@lru_cache(maxsize=1)
 def raised_in_source() -> set[str]:
     names: set[str] = set()
     for parent in ("memory_core", "storers", "searchers", "providers"):
@@ -25,6 +27,12 @@ def raised_in_source() -> set[str]:
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                     names.add(node.func.id)
     return names
+
+
+@lru_cache(maxsize=1)
+def all_tests() -> str:
+    paths = (path for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__))
+    return "".join(path.read_text("utf-8") for path in paths)
 
 
 ROOTS = {"MemoryCoreError", "SearcherError"}
@@ -37,13 +45,14 @@ def test_each_class_is_documented_and_stands_in_the_tree(error: type[MemoryCoreE
     assert error.__name__ in (errors.__doc__ or "")
 
 
-@pytest.mark.parametrize("error", [error for error in CLASSES if error.__name__ not in ROOTS], ids=lambda error: error.__name__)
+@pytest.mark.parametrize(
+    "error", [error for error in CLASSES if error.__name__ not in ROOTS], ids=lambda error: error.__name__
+)
 def test_no_class_without_a_raise_and_a_test(error: type[MemoryCoreError]) -> None:
     if error is errors.EmbeddingMismatchError and not any((ROOT / "searchers").glob("memory_searcher_[nlh]*")):
         pytest.skip("raised by the vector searchers, which are not in this tree yet")
     assert error.__name__ in raised_in_source()
-    tests = "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__))
-    assert error.__name__ in tests
+    assert error.__name__ in all_tests()
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def test_a_follower_at_the_floor_goes_on() -> None:
 
 def test_trimming_during_a_long_first_reading_does_not_send_it_back() -> None:
     logs = two_logs(30)
-    for number in range(0, 10):
+    for number in range(10):
         logs["user"].remove(f"k{number}")
     follower = Follower(logs)
     follower.step(2)
@@ -215,7 +215,9 @@ def test_what_is_no_cursor_is_no_place(text: str) -> None:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from("pprrtfs"), st.integers(0, 5), st.sampled_from(["user", "workspace"]), st.integers(1, 4)),
+        st.tuples(
+            st.sampled_from("pprrtfs"), st.integers(0, 5), st.sampled_from(["user", "workspace"]), st.integers(1, 4)
+        ),
         max_size=40,
     )
 )

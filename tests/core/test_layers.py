@@ -11,19 +11,24 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOM_PARENTS = ("storers", "searchers", "providers")
 ROOMS = sorted(path.parent for parent in ROOM_PARENTS for path in (ROOT / parent).glob("*/__init__.py"))
 SOURCES = sorted(
-    path for parent in ("memory_core", *ROOM_PARENTS) for path in (ROOT / parent).rglob("*.py") if "__pycache__" not in path.parts
+    path
+    for parent in ("memory_core", *ROOM_PARENTS)
+    for path in (ROOT / parent).rglob("*.py")
+    if "__pycache__" not in path.parts
 )
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "clock"),
     ("model",),
-    ("contracts", "policy", "text", "serial", "feed", "naming", "options"),
-    ("plugins", "config", "hooks"),
+    ("contracts", "policy", "text", "serial", "feed", "naming", "options", "vectors"),
+    ("plugins", "config", "hooks", "embedding_cache"),
+    ("cached_embedder",),
+    ("embedding_status",),
     ("solution", "async_solution", "caching"),
     ("loading",),
     ("talent", "sessions", "context"),
-    ("ledger",),
-    ("harness", "adapters", "evaluation", "testing"),
+    ("ledger", "transfer"),
+    ("harness", "adapters", "evaluation", "testing", "audit"),
     ("cli",),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -56,23 +61,35 @@ def layer(name: str) -> str | None:
 
 def test_there_is_something_to_read() -> None:
     assert len(SOURCES) > 30
-    assert {"memory_storer_markdown", "memory_searcher_fulltext", "memory_provider_workspace"} <= {room.name for room in ROOMS}
+    assert {"memory_storer_markdown", "memory_searcher_fulltext", "memory_provider_workspace"} <= {
+        room.name for room in ROOMS
+    }
 
 
 def test_every_module_has_a_layer() -> None:
     names = {path.stem if path.is_file() else path.name for path in (ROOT / "memory_core").iterdir()}
     names -= {"__init__", "__pycache__", "__main__", "py"}
-    assert {name for name in names if (ROOT / "memory_core" / f"{name}.py").exists() or (ROOT / "memory_core" / name / "__init__.py").exists()} <= set(RANK)
+    assert {
+        name
+        for name in names
+        if (ROOT / "memory_core" / f"{name}.py").exists() or (ROOT / "memory_core" / name / "__init__.py").exists()
+    } <= set(RANK)
 
 
-@pytest.mark.parametrize("path", [path for path in SOURCES if path.is_relative_to(ROOT / "memory_core")], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    [path for path in SOURCES if path.is_relative_to(ROOT / "memory_core")],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
 def test_a_layer_imports_only_what_stands_above_it(path: Path) -> None:
     own = path.relative_to(ROOT / "memory_core").parts[0].removesuffix(".py")
     if own == "__init__":
         return
     for name in imports(path):
         if name.split(".")[0] != "memory_core":
-            assert not name.startswith(("memory_storer_", "memory_searcher_", "memory_provider_", "memory_embedder_")), name
+            assert not name.startswith(
+                ("memory_storer_", "memory_searcher_", "memory_provider_", "memory_embedder_")
+            ), name
             continue
         other = layer(name)
         if other is not None and other != own:
@@ -84,7 +101,9 @@ def test_no_two_modules_of_a_layer_import_each_other() -> None:
     for path in SOURCES:
         if path.is_relative_to(ROOT / "memory_core"):
             own = path.relative_to(ROOT / "memory_core").parts[0].removesuffix(".py")
-            edges |= {(own, other) for name in imports(path, top_level=True) if (other := layer(name)) not in (None, own)}
+            edges |= {
+                (own, other) for name in imports(path, top_level=True) if (other := layer(name)) not in (None, own)
+            }
     assert [(one, other) for one, other in edges if (other, one) in edges] == []
 
 

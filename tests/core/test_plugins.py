@@ -1,5 +1,9 @@
 """Plugins: one broken one is named and breaks nothing else; every hook is documented and run."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+# (hooks and rules are written as lambdas here: their arguments are known by name only)
+
 import inspect
 import logging
 from collections.abc import Iterator
@@ -52,7 +56,7 @@ HOOKS = {name for name, function in vars(hookspecs).items() if hasattr(function,
 
 
 def test_there_are_five_hooks_and_each_is_documented() -> None:
-    assert HOOKS == {"register_backends", "before_store", "after_search", "compute_ttl", "register_commands"}
+    assert {"register_backends", "before_store", "after_search", "compute_ttl", "register_commands"} == HOOKS
     for name in HOOKS:
         text = inspect.getdoc(getattr(hookspecs, name)) or ""
         assert text.startswith("Called "), name
@@ -66,7 +70,9 @@ def test_the_surface_fits_one_screen() -> None:
 def test_every_hook_is_tested_here() -> None:
     tests = [source for name, source in globals().items() if name.startswith("test_") and callable(source)]
     for hook in HOOKS:
-        assert any(f"{hook}=" in inspect.getsource(test) for test in tests if test is not test_every_hook_is_tested_here), hook
+        assert any(
+            f"{hook}=" in inspect.getsource(test) for test in tests if test is not test_every_hook_is_tested_here
+        ), hook
 
 
 def test_built_ins_come_through_the_same_door() -> None:
@@ -113,7 +119,9 @@ def load(monkeypatch: pytest.MonkeyPatch, *points: Point) -> PluginRegistry:
     return found
 
 
-@pytest.mark.parametrize("error", [ImportError("no such\nthing"), SyntaxError("bad"), RuntimeError("boom"), SystemExit(3), MemoryError()])
+@pytest.mark.parametrize(
+    "error", [ImportError("no such\nthing"), SyntaxError("bad"), RuntimeError("boom"), SystemExit(3), MemoryError()]
+)
 def test_a_plugin_that_cannot_be_imported_is_named_and_breaks_nothing(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -172,7 +180,9 @@ def test_two_packages_with_one_plugin_name_keep_the_first(monkeypatch: pytest.Mo
 )
 def test_a_plugin_that_breaks_the_rules_is_out_as_a_whole(hooks: dict[str, Any], said: str) -> None:
     found = PluginRegistry()
-    found.register(plugin(**{"register_backends": backend("mine"), "compute_ttl": lambda importance: 5, **hooks}), "bad")
+    found.register(
+        plugin(**{"register_backends": backend("mine"), "compute_ttl": lambda importance: 5, **hooks}), "bad"
+    )
     found.register(plugin(register_backends=backend("other")), "good")
     assert found.names("storer") == ["other"]
     assert list(found.hooks("compute_ttl")) == []
@@ -204,7 +214,9 @@ def test_a_missing_package_becomes_an_instruction() -> None:
         raise ModuleNotFoundError("No module named 'redis'", name="redis.asyncio")
 
     found = with_plugin("p", register_backends=backend("redis", factory=needs, extra="redis"))
-    with pytest.raises(MissingExtraError, match=r"needs the package 'redis.asyncio'.*pip install 'memory-talent\[redis\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"needs the package 'redis.asyncio'.*pip install 'memory-talent\[redis\]'"
+    ):
         found.backend("storer", "redis").build(NoOptions(), None)
     found = with_plugin("p", register_backends=backend("theirs", factory=needs))
     with pytest.raises(MissingExtraError, match="install what the plugin 'p' needs"):
@@ -265,7 +277,14 @@ def test_a_veto_with_a_reason_keeps_it() -> None:
 
 @pytest.mark.parametrize(
     "result",
-    [make_entry("other"), make_entry("key", user="else"), make_entry("key", scope="user"), "text", {"content": "x"}, True],
+    [
+        make_entry("other"),
+        make_entry("key", user="else"),
+        make_entry("key", scope="user"),
+        "text",
+        {"content": "x"},
+        True,
+    ],
     ids=["key", "user", "scope", "text", "dict", "bool"],
 )
 def test_an_entry_must_come_back_under_its_id(result: Any) -> None:

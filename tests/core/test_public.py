@@ -14,7 +14,17 @@ PUBLIC = {
     "MemorySolutionProvider", "MemoryStorer", "MemoryTalent", "ModelReply", "PluginError", "Problem", "SearchHit", "SearchQuery",
     "SearcherError", "StandardSolution", "StorerError", "ToolContext", "ToolResult", "ToolSpec", "load_provider",
 }  # fmt: skip
-HEAVY = ("numpy", "redis", "lancedb", "whoosh", "torch", "pydantic_ai", "mcp", "langchain_core", "sentence_transformers")
+HEAVY = (
+    "numpy",
+    "redis",
+    "lancedb",
+    "whoosh",
+    "torch",
+    "pydantic_ai",
+    "mcp",
+    "langchain_core",
+    "sentence_transformers",
+)
 LATE = ("yaml", "Stemmer", "sqlite3", "pydantic_settings", "click", "filelock")
 
 

@@ -42,7 +42,9 @@ def test_a_line_stays_one_line_for_every_reader(text: str) -> None:
 
 
 def test_the_form_is_stable() -> None:
-    entry = make_entry("k", "中", user="u", importance=7, expires=START + timedelta(days=1), metadata={"a": 1}, source="cli")
+    entry = make_entry(
+        "k", "中", user="u", importance=7, expires=START + timedelta(days=1), metadata={"a": 1}, source="cli"
+    )
     assert to_json(entry) == (
         '{"scope":"workspace","user":"u","key":"k","content":"中","importance":7,'
         '"created":"2026-03-01T12:00:00+00:00","updated":"2026-03-01T12:00:00+00:00",'
@@ -86,7 +88,11 @@ def test_a_wrong_field_is_a_corrupt_entry(name: str, value: Any) -> None:
         from_fields({**good(), name: value})
 
 
-@pytest.mark.parametrize("line", ["", "{", "nonsense", "{'a': 1}", '{"key": "\\ud800"}', b"\xff\xfe", "[" * 5000, "\x00"], ids=lambda x: ascii(x)[:20])
+@pytest.mark.parametrize(
+    "line",
+    ["", "{", "nonsense", "{'a': 1}", '{"key": "\\ud800"}', b"\xff\xfe", "[" * 5000, "\x00"],
+    ids=lambda x: ascii(x)[:20],
+)
 def test_what_is_not_json_is_said_so(line: str | bytes) -> None:
     with pytest.raises(CorruptEntryError, match="not JSON"):
         from_json(line)
@@ -94,7 +100,7 @@ def test_what_is_not_json_is_said_so(line: str | bytes) -> None:
 
 @pytest.mark.parametrize("line", ["[]", "3", "null", '"text"', "true", "NaN"])
 def test_what_is_not_an_object_is_said_so(line: str) -> None:
-    with pytest.raises(CorruptEntryError, match="not a memory|not JSON"):
+    with pytest.raises(CorruptEntryError, match=r"not a memory|not JSON"):
         from_json(line)
 
 

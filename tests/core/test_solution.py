@@ -1,5 +1,9 @@
 """One store and one index in step: scopes, exact keys, lifetimes, merging, failures, threads."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
+# (hooks and rules are written as lambdas here: their arguments are known by name only)
+
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
@@ -126,8 +130,9 @@ def test_a_huge_lifetime_means_for_ever(parts: Parts) -> None:
 )  # fmt: skip
 def test_what_cannot_be_stored_changes_nothing(parts: Parts, error: type[Exception], change: dict[str, Any]) -> None:
     solution, storer, _ = parts
+    fields: dict[str, Any] = {"key": "k", "content": "c", **change}
     with pytest.raises(error):
-        solution.remember(**{"key": "k", "content": "c", **change})
+        solution.remember(**fields)
     assert "put" not in storer.calls
     assert solution.count() == 0
 
@@ -177,7 +182,8 @@ def test_the_higher_scope_shadows_the_lower_in_every_read(parts: Parts) -> None:
     assert solution.hot() == solution.list_all() == [high]
     assert solution.list_all(scopes=["user"]) == [low]
     assert [hit.entry for hit in solution.search("coffee", scopes=["user"])] == [low]
-    assert solution.search("coffee", scopes=[]) == solution.list_all(scopes=[]) == []
+    assert solution.search("coffee", scopes=[]) == []
+    assert solution.list_all(scopes=[]) == []
     assert solution.search("coffee", min_importance=9) == []
 
 
@@ -186,7 +192,9 @@ def test_shadowed_entries_never_eat_the_room_of_others(parts: Parts) -> None:
     solution, storer, _ = parts
     storer.put_many(make_entry(f"k{n}", "coffee coffee coffee", scope="user", importance=9) for n in range(100))
     storer.put_many(make_entry(f"k{n}", "something else", importance=3) for n in range(100))
-    storer.put_many(make_entry(f"free{n}", "coffee with a good many other words around it", scope="user") for n in range(5))
+    storer.put_many(
+        make_entry(f"free{n}", "coffee with a good many other words around it", scope="user") for n in range(5)
+    )
     assert sorted(keys(solution.search("coffee", top_k=5))) == [f"free{n}" for n in range(5)]
     assert sorted(keys(solution.hot(limit=5))) == [f"free{n}" for n in range(5)]
     assert len(solution.list_all(limit=1000)) == 105
@@ -269,7 +277,8 @@ def test_no_query_raises(parts: Parts, text: str) -> None:
 def test_no_room_finds_nothing(parts: Parts, count: int) -> None:
     solution, _, _ = parts
     solution.remember("k", "content")
-    assert solution.search("content", top_k=count) == solution.hot(limit=count) == solution.list_all(limit=count) == []
+    assert solution.search("content", top_k=count) == []
+    assert solution.hot(limit=count) == solution.list_all(limit=count) == []
 
 
 # --- purging -------------------------------------------------------------------------------------------------------
@@ -294,7 +303,9 @@ def test_purging_happens_with_the_first_write_and_then_hourly_and_never_in_a_rea
 
 
 @pytest.mark.parametrize("error", [StorageUnavailableError("no"), OSError("no"), RuntimeError("no")])
-def test_purging_that_fails_does_not_fail_the_write(parts: Parts, caplog: pytest.LogCaptureFixture, error: Exception) -> None:
+def test_purging_that_fails_does_not_fail_the_write(
+    parts: Parts, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
     solution, storer, _ = parts
     storer.fails = lambda operation, id: error if operation == "purge" else None
     assert solution.remember("k", "c").entry == solution.recall("k")
@@ -313,7 +324,11 @@ def test_merging_writes_first_and_then_removes_from_every_scope(parts: Parts) ->
     done = solution.consolidate(["a", "b", "a", "ghost"], "new", "the insight")
     assert done.entry.content == INSIGHT_PREFIX + "the insight"
     assert (done.entry.importance, done.entry.expires_at) == (10, None)
-    assert set(done.removed) == {MemoryId("user", "shared", "a"), MemoryId("workspace", "shared", "a"), MemoryId("workspace", "shared", "b")}
+    assert set(done.removed) == {
+        MemoryId("user", "shared", "a"),
+        MemoryId("workspace", "shared", "a"),
+        MemoryId("workspace", "shared", "b"),
+    }
     assert (done.missing, done.left) == (("ghost",), ())
     assert storer.calls.index("put") < storer.calls.index("remove")
     assert keys(solution.list_all()) == ["new"]
@@ -434,9 +449,15 @@ def test_an_index_that_refuses_a_batch_does_not_lose_it(parts: Parts, monkeypatc
 
 def test_hooks_change_refuse_and_rerank(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     def redact(entry: MemoryEntry) -> MemoryEntry | None:
-        return None if "password" in entry.content else entry.model_copy(update={"content": entry.content.replace("hunter2", "***")})
+        return (
+            None
+            if "password" in entry.content
+            else entry.model_copy(update={"content": entry.content.replace("hunter2", "***")})
+        )
 
-    hooks = Hooks(with_plugin(before_store=redact, after_search=lambda hits: hits[::-1], compute_ttl=lambda importance: 60))
+    hooks = Hooks(
+        with_plugin(before_store=redact, after_search=lambda hits: hits[::-1], compute_ttl=lambda importance: 60)
+    )
     solution, storer, clock = make_solution(tmp_path, hooks=hooks)
     entry = solution.remember("k", "the word is hunter2").entry
     assert storer.get(entry.id) == entry
@@ -509,7 +530,9 @@ def test_reindexing_beside_readers_and_writers_loses_nothing(parts: Parts) -> No
     assert len(solution.search("coffee", top_k=100)) == 60
 
 
-def test_closing_twice_is_harmless_and_a_closed_solution_can_be_asked_again(parts: Parts, caplog: pytest.LogCaptureFixture) -> None:
+def test_closing_twice_is_harmless_and_a_closed_solution_can_be_asked_again(
+    parts: Parts, caplog: pytest.LogCaptureFixture
+) -> None:
     solution, _, _ = parts
     with caplog.at_level(logging.WARNING):
         solution.remember("k", "coffee")

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -96,7 +97,7 @@ def test_a_change_between_dense_and_spaced_script_is_a_boundary(words: list[str]
     """Joined or spaced: the words of other scripts beside dense ones are the same."""
     dense = {"框架", "かな", "한글", "ไทย"}
     joined = words[0]
-    for before, word in zip(words, words[1:], strict=False):
+    for before, word in pairwise(words):
         joined += word if (before in dense) != (word in dense) else " " + word
     assert tokens(joined) == tokens(" ".join(words))
 
@@ -135,7 +136,16 @@ def test_threads_stem_side_by_side() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("", 0), ("a", 1), (" ", 1), ("a" * 400, 100), ("框" * 100, 80), ("か" * 100, 75), ("한" * 100, 80), ("abcd框架框架框", 5)],
+    [
+        ("", 0),
+        ("a", 1),
+        (" ", 1),
+        ("a" * 400, 100),
+        ("框" * 100, 80),
+        ("か" * 100, 75),
+        ("한" * 100, 80),
+        ("abcd框架框架框", 5),
+    ],
 )
 def test_the_token_estimate(text: str, expected: int) -> None:
     assert estimate_tokens(text) == expected

@@ -54,13 +54,21 @@ def query(text: str, top_k: int = 10, **more: object) -> SearchQuery:
     return SearchQuery("shared", text, top_k, START, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
-def filled(entries: Sequence[MemoryEntry], **more: int) -> FulltextSearcher:
-    searcher = FulltextSearcher(**more)
+def filled(entries: Sequence[MemoryEntry], max_terms: int = 64) -> FulltextSearcher:
+    searcher = FulltextSearcher(max_terms=max_terms)
     searcher.apply(ChangeBatch(list(entries), [], "1", complete=True), "shared")
     return searcher
 
 
-QUERIES = ("the user word0 word37", "word0 and word1", "word250 word3 the", "框架 word2 user", "the user and", "word399", "咖啡 猫 word9 word120 the and")
+QUERIES = (
+    "the user word0 word37",
+    "word0 and word1",
+    "word250 word3 the",
+    "框架 word2 user",
+    "the user and",
+    "word399",
+    "咖啡 猫 word9 word120 the and",
+)
 
 
 @pytest.mark.parametrize("count", [30, 999, 1000, 1500])
@@ -94,7 +102,9 @@ def test_a_large_tie_is_cut_in_the_contract_s_order() -> None:
 
 
 def test_a_tie_is_cut_in_order_beside_filters_and_expired_ones() -> None:
-    entries = [make_entry(f"k{n:03}", "coffee", importance=n % 10 + 1, expires=START if n % 2 else None) for n in range(600)]
+    entries = [
+        make_entry(f"k{n:03}", "coffee", importance=n % 10 + 1, expires=START if n % 2 else None) for n in range(600)
+    ]
     hits = filled(entries).search(query("coffee", 30, min_importance=3))
     assert [hit.entry.importance for hit in hits] == [9] * 30
     assert [hit.entry.id.key for hit in hits] == [f"k{n:03}" for n in range(8, 308, 10)]
@@ -103,7 +113,14 @@ def test_a_tie_is_cut_in_order_beside_filters_and_expired_ones() -> None:
 def test_a_long_query_keeps_its_rare_terms() -> None:
     entries = [make_entry(f"k{n}", f"the user and filler{n % 7} talked about subject{n}") for n in range(1200)]
     searcher = filled(entries, max_terms=8)
-    prompt = " ".join(["the user and talked about", *(f"filler{n}" for n in range(7)), *(f"unknown{n}" for n in range(6000)), "subject77"])
+    prompt = " ".join(
+        [
+            "the user and talked about",
+            *(f"filler{n}" for n in range(7)),
+            *(f"unknown{n}" for n in range(6000)),
+            "subject77",
+        ]
+    )
     assert [hit.entry.id.key for hit in searcher.search(query(prompt, 1))] == ["k77"]
     assert 0.0 < searcher.search(query(prompt, 1))[0].score <= 1.0
 
@@ -114,7 +131,11 @@ def test_a_query_of_only_common_terms_still_finds() -> None:
 
 
 def test_an_entry_of_one_and_an_index_of_equals_have_no_strange_scores() -> None:
-    for entries in ([make_entry("k", "coffee")], [make_entry(f"k{n}", "coffee") for n in range(3)], [make_entry("…", "—")]):
+    for entries in (
+        [make_entry("k", "coffee")],
+        [make_entry(f"k{n}", "coffee") for n in range(3)],
+        [make_entry("…", "—")],
+    ):
         for hit in filled(entries).search(query("coffee", 5)):
             assert math.isfinite(hit.score)
             assert 0.0 <= hit.score <= 1.0
@@ -123,7 +144,11 @@ def test_an_entry_of_one_and_an_index_of_equals_have_no_strange_scores() -> None
 def test_a_batch_that_fails_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     index = UserIndex("english", 64)
     index.apply(ChangeBatch([make_entry("k", "coffee")], [], "1"))
-    monkeypatch.setattr(index_module, "tokens", lambda text, stemmer: ["x"] if text in ("a", "tea") else 1 / 0)
+
+    def broken(text: str, stemmer: str | None) -> list[str]:
+        return ["x"] if text in ("a", "tea") else [str(1 / 0)]
+
+    monkeypatch.setattr(index_module, "tokens", broken)
     with pytest.raises(ZeroDivisionError):
         index.apply(ChangeBatch([make_entry("a", "tea"), make_entry("b", "tea")], [], "2"))
     monkeypatch.undo()
@@ -150,22 +175,31 @@ def test_replacing_and_removing_leaves_no_trace_in_the_statistics() -> None:
     fresh = filled(list(living.values()))
     for text in QUERIES:
         old, new = searcher.search(query(text, 50)), fresh.search(query(text, 50))
-        assert [(hit.entry.id, round(hit.score, 9)) for hit in old] == [(hit.entry.id, round(hit.score, 9)) for hit in new]
+        assert [(hit.entry.id, round(hit.score, 9)) for hit in old] == [
+            (hit.entry.id, round(hit.score, 9)) for hit in new
+        ]
 
 
 def test_many_common_words_may_outweigh_a_rare_one() -> None:
     """The entry without any rare word is the best by exact BM25, and must not be missed for the shortcut."""
     common = [f"common{n}" for n in range(8)]
     chance = random.Random(1)
-    entries = [make_entry(f"k{n}", " ".join(word for word in common if chance.random() < 0.12) + f" filler{n} more words") for n in range(1500)]
-    entries += [make_entry(f"rare{n}", f"rarity{n % 2} and a long tail of words " + "other words " * 20) for n in range(150)]
+    entries = [
+        make_entry(f"k{n}", " ".join(word for word in common if chance.random() < 0.12) + f" filler{n} more words")
+        for n in range(1500)
+    ]
+    entries += [
+        make_entry(f"rare{n}", f"rarity{n % 2} and a long tail of words " + "other words " * 20) for n in range(150)
+    ]
     entries.append(make_entry("best", " ".join(common)))
     text = " ".join([*common, "rarity0", "rarity1"])
     expected = exact_scores(entries, text)
     assert max(expected, key=lambda id: expected[id]).key == "best"
     hits = filled(entries).search(query(text, 10))
     assert hits[0].entry.id.key == "best"
-    assert [round(hit.explain["bm25"], 4) for hit in hits] == [round(score, 4) for score in sorted(expected.values(), reverse=True)[:10]]
+    assert [round(hit.explain["bm25"], 4) for hit in hits] == [
+        round(score, 4) for score in sorted(expected.values(), reverse=True)[:10]
+    ]
 
 
 def test_a_tie_beyond_the_candidates_is_cut_in_order() -> None:
@@ -212,6 +246,9 @@ def test_words_of_one_user_do_not_weigh_for_another(small: FulltextSearcher) -> 
         entries = [make_entry(f"k{n}", text, user=user) for n, text in enumerate(texts)]
         small.apply(ChangeBatch(entries, [], "1", complete=True), user)
     alone = FulltextSearcher()
-    alone.apply(ChangeBatch([make_entry(f"k{n}", text, user="a") for n, text in enumerate(["coffee", "tea", "milk"])], [], "1"), "a")
+    alone.apply(
+        ChangeBatch([make_entry(f"k{n}", text, user="a") for n, text in enumerate(["coffee", "tea", "milk"])], [], "1"),
+        "a",
+    )
     ask = SearchQuery("a", "coffee", 5, START)
     assert [hit.score for hit in small.search(ask)] == [hit.score for hit in alone.search(ask)]

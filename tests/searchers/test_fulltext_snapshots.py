@@ -13,6 +13,7 @@ from memory_core.solution import StandardSolution
 from memory_core.testing import make_entry
 from memory_core.testing.clock import START
 from memory_core.testing.samples import NASTY_KEYS
+from memory_core.text import TOKENIZER_VERSION
 from memory_searcher_fulltext import snapshot
 from memory_searcher_fulltext.searcher import FulltextSearcher
 from memory_searcher_fulltext.snapshot import MIN_ENTRIES, Snapshots
@@ -127,7 +128,7 @@ def test_another_stemmer_or_tokenizer_builds_anew(place: Path, monkeypatch: pyte
     for stemmer in (None, "german"):
         searcher = open_searcher(place, stemmer)
         assert searcher.cursor("shared") is None
-    monkeypatch.setattr(snapshot, "TOKENIZER_VERSION", snapshot.TOKENIZER_VERSION + 1)
+    monkeypatch.setattr(snapshot, "TOKENIZER_VERSION", TOKENIZER_VERSION + 1)
     assert open_searcher(place).cursor("shared") is None
 
 
@@ -219,7 +220,9 @@ def test_a_user_pushed_out_comes_back_from_its_snapshot(place: Path) -> None:
     searcher.close()
 
 
-def test_a_snapshot_behind_the_store_catches_up_and_one_of_another_store_starts_over(tmp_path: Path, place: Path) -> None:
+def test_a_snapshot_behind_the_store_catches_up_and_one_of_another_store_starts_over(
+    tmp_path: Path, place: Path
+) -> None:
     def solution(root: Path) -> StandardSolution:
         return StandardSolution(MarkdownStorer({"workspace": root}, fsync=False), open_searcher(place), ["workspace"])
 

@@ -126,7 +126,9 @@ def test_the_factory_puts_the_cache_before_the_embedder(tmp_path: Path) -> None:
     def no_searcher(name: str) -> NumpySearcher:
         raise AssertionError(name)
 
-    context = BackendContext((), tmp_path / "index", FakeClock(), "english", no_searcher, build_embedder, tmp_path)
+    context = BackendContext(
+        (), tmp_path / "index", FakeClock(), "english", no_searcher, build_embedder, cache_dir=tmp_path
+    )
     searcher = build(NumpyOptions(embedder="mine"), context)
     searcher.update_index(make_entry())
     assert asked == ["mine"]

@@ -22,7 +22,7 @@ from memory_storer_markdown.storer import MarkdownStorer
 
 ROOT = Path(__file__).resolve().parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="needs fork and signals")
-ROUNDS = 50 if os.environ.get("SOAK") else 10
+ROUNDS = 50 if os.environ.get("MEMORY_CORE_SOAK") else 10
 
 WRITER = """
 import sys
@@ -84,7 +84,10 @@ def test_four_processes_write_side_by_side(tmp_path: Path) -> None:
 def test_four_processes_overwrite_one_key(tmp_path: Path) -> None:
     code = WRITER.replace("w{sys.argv[2]}-{number}", "k").replace("u{number % 3}", "u")
     started = [
-        subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(n), "0", "60", "no"], stdout=subprocess.DEVNULL, cwd=ROOT) for n in range(4)
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path), str(n), "0", "60", "no"], stdout=subprocess.DEVNULL, cwd=ROOT
+        )
+        for n in range(4)
     ]
     assert [process.wait() for process in started] == [0] * 4
     storer = open_storer(tmp_path)
@@ -134,7 +137,8 @@ def test_stray_temporary_files_are_no_entries_and_old_ones_are_cleaned(tmp_path:
     old, new = tmp / "1-1-1.tmp", tmp / "2-2-2.tmp"
     for path in (old, new):
         path.write_text("---\nkey: half\n")
-    os.utime(old, (time.time() - 7200,) * 2)
+    long_ago = time.time() - 7200
+    os.utime(old, (long_ago, long_ago))
     again = open_storer(tmp_path)
     assert keys(again) == ["k"]
     again.put(make_entry("k2", "y"))

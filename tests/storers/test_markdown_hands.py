@@ -94,7 +94,10 @@ def test_added_renamed_over_and_deleted_files_are_seen_at_the_next_read(folder: 
     other.rename(folder.path())
     assert folder.content() == "saved by rename"
     follower.follow()
-    assert {id.key: entry.content for id, entry in follower.entries.items()} == {"new": "added by hand", "k": "saved by rename"}
+    assert {id.key: entry.content for id, entry in follower.entries.items()} == {
+        "new": "added by hand",
+        "k": "saved by rename",
+    }
     folder.path().unlink()
     assert folder.get() is None
     follower.follow()
@@ -194,7 +197,14 @@ def test_a_plain_file_in_a_folder_with_a_hash_belongs_to_its_user(folder: Folder
 
 
 def test_only_markdown_files_in_plain_sight_are_read(folder: Folder) -> None:
-    for name in ("shared/a.txt", "shared/.hidden.md", ".hidden/b.md", "shared/c.md~", "shared/deep/er/d.md", "shared/e.MD"):
+    for name in (
+        "shared/a.txt",
+        "shared/.hidden.md",
+        ".hidden/b.md",
+        "shared/c.md~",
+        "shared/deep/er/d.md",
+        "shared/e.MD",
+    ):
         folder.write("text", name)
     (folder.root / "shared" / "folder.md").mkdir()
     assert folder.contents() == {}
@@ -280,7 +290,9 @@ def test_strange_file_times_stop_nobody(folder: Folder, seconds: int) -> None:
 def test_a_copied_file_is_a_duplicate_and_the_newer_one_counts(folder: Folder) -> None:
     folder.storer.put(make_entry("k", "original"))
     text = folder.path().read_text("utf-8")
-    copy = folder.write(text.replace("original", "copy").replace("updated: 2026-03-01", "updated: 2026-03-02"), "shared/copy.md")
+    copy = folder.write(
+        text.replace("original", "copy").replace("updated: 2026-03-01", "updated: 2026-03-02"), "shared/copy.md"
+    )
     follower = Follower(folder.storer)
     follower.follow()
     assert [entry.content for entry in follower.entries.values()] == ["copy"]

@@ -5,7 +5,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,7 +37,13 @@ def run(code: str, *arguments: str, check: bool = True) -> str:
         "    warm = MarkdownStorer({'workspace': place})\n    warm.put(make_entry('k'))\n    warm.remove(ID)\n    warm.close()\n"
         "storer = MarkdownStorer({'workspace': sys.argv[1]})\n"
     )
-    done = subprocess.run([sys.executable, "-c", prelude + textwrap.dedent(code), *arguments], capture_output=True, text=True, cwd=ROOT, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", prelude + textwrap.dedent(code), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+    )
     assert not check or done.returncode == 0, done.stderr
     return done.stdout
 
@@ -252,13 +260,12 @@ as_nobody = "os.setgid(65534); os.setuid(65534)\n" if os.name == "posix" and os.
 
 
 @pytest.fixture
-def open_place(tmp_path: Path) -> Path:
-    """A directory that an unprivileged process can reach."""
-    for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_uid == os.getuid() and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o055)
-    (tmp_path / "scope").mkdir()
-    return tmp_path / "scope"
+def open_place() -> Iterator[Path]:
+    """A directory that an unprivileged process can reach; pytest's own ones are private."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        (Path(name) / "scope").mkdir()
+        yield Path(name) / "scope"
 
 
 @posix
@@ -325,9 +332,7 @@ def test_one_unreadable_file_is_reported_and_comes_back(open_place: Path) -> Non
         path.chmod(0o777 if path.is_dir() else 0o666)
     shutil.rmtree(open_place / STATE_DIR)
     (open_place / "shared" / "k1.md").chmod(0)
-    code = as_nobody + (
-        "print(sorted(entry.id.key for entry in storer.scan()), storer.problems()[0].message)\n"
-    )
+    code = as_nobody + ("print(sorted(entry.id.key for entry in storer.scan()), storer.problems()[0].message)\n")
     assert "['k0', 'k2'] the file cannot be read: Permission denied" in run(code, str(open_place))
     (open_place / "shared" / "k1.md").chmod(0o644)
     storer = open_storer(open_place)

@@ -30,13 +30,23 @@ def same(entry: Any, parsed: Parsed) -> bool:
 
 
 @settings(deadline=None)
-@given(names, names, contents, metadata, st.integers(1, 10), moments, moments, st.none() | moments, contents | st.just(""))
+@given(
+    names, names, contents, metadata, st.integers(1, 10), moments, moments, st.none() | moments, contents | st.just("")
+)
 def test_any_entry_round_trips_through_its_file(
     key: str, user: str, content: str, extra: dict[str, Any], importance: int, created: datetime, updated: datetime,
     expires: datetime | None, source: str,
 ) -> None:  # fmt: skip
     entry = make_entry(
-        key, content, user=user, importance=importance, at=updated, created_at=created, expires=expires, metadata=extra, source=source
+        key,
+        content,
+        user=user,
+        importance=importance,
+        at=updated,
+        created_at=created,
+        expires=expires,
+        metadata=extra,
+        source=source,
     )
     text = render(entry)
     assert same(entry, parse(text))
@@ -137,7 +147,9 @@ def test_stars_and_ampersands_in_text_are_no_aliases() -> None:
     assert front("key: a*b & c\nsource: '*x'").key == "a*b & c"
 
 
-@pytest.mark.parametrize("deep", ["[" * 50_000, "{a: " * 50_000, "- " * 50_000, "? " * 50_000], ids=["lists", "maps", "dashes", "questions"])
+@pytest.mark.parametrize(
+    "deep", ["[" * 50_000, "{a: " * 50_000, "- " * 50_000, "? " * 50_000], ids=["lists", "maps", "dashes", "questions"]
+)
 def test_deep_nesting_is_reported(deep: str) -> None:
     for head in (deep, f"metadata: {deep}", f"other: {deep}"):
         with pytest.raises(CorruptEntryError):
@@ -158,7 +170,9 @@ def test_a_file_without_front_matter_is_all_content(text: str, content: str) -> 
     assert parse(text) == Parsed(content)
 
 
-@pytest.mark.parametrize("body", ["---\n", "a\n---\nb\n---\n", "---\nkey: evil\n---\nsecond\n", "--- \n", "```\n---\n```\n", "\n\n---\n"])
+@pytest.mark.parametrize(
+    "body", ["---\n", "a\n---\nb\n---\n", "---\nkey: evil\n---\nsecond\n", "--- \n", "```\n---\n```\n", "\n\n---\n"]
+)
 def test_fences_in_the_body_are_body(body: str) -> None:
     parsed = front("key: k", body)
     assert parsed.key == "k"
@@ -187,7 +201,19 @@ def test_unknown_fields_are_kept_as_they_stand(extra: str, place: str) -> None:
     assert (again.key, again.extra, again.content) == ("k2", extra, "new body")
 
 
-@pytest.mark.parametrize("value", ["x", "[a, {b: c}]", "!!timestamp 2026-01-01", "!!set {a, b}", "!!float nan", "2026-01-01", "!!binary aGVsbG8=", "!thing x"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "x",
+        "[a, {b: c}]",
+        "!!timestamp 2026-01-01",
+        "!!set {a, b}",
+        "!!float nan",
+        "2026-01-01",
+        "!!binary aGVsbG8=",
+        "!thing x",
+    ],
+)
 def test_unknown_fields_in_braces_are_kept_or_reported(value: str) -> None:
     try:
         parsed = front(f"{{key: k, other: {value}}}")
@@ -215,7 +241,13 @@ def test_rare_line_ends_in_the_head_do_not_shift_the_lines(mark: str) -> None:
 @settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=300))
 def test_no_text_raises_anything_else(text: str) -> None:
-    for candidate in (text, f"---\n{text}", f"---\n{text}\n---\nbody", f"---\nkey: {text}\n---\nbody", f"---\nmetadata: {text}\n---\nbody"):
+    for candidate in (
+        text,
+        f"---\n{text}",
+        f"---\n{text}\n---\nbody",
+        f"---\nkey: {text}\n---\nbody",
+        f"---\nmetadata: {text}\n---\nbody",
+    ):
         try:
             parsed = parse(candidate)
             parse(render(make_entry("k"), parsed.extra))

@@ -58,7 +58,11 @@ def test_a_hostile_key_stays_in_its_line(bench: Bench, key: str) -> None:
     bench.storer.put(make_entry(key, "text", importance=9))
     (line,) = inner(bench.talent.instruction(""))
     assert line.endswith("(importance 9): text")
-    for tool, arguments in (("memory_recall", {"key": key}), ("memory_search", {"query": key}), ("memory_prune", {"key": key})):
+    for tool, arguments in (
+        ("memory_recall", {"key": key}),
+        ("memory_search", {"query": key}),
+        ("memory_prune", {"key": key}),
+    ):
         assert bench.call(tool, **arguments).ok
     result = bench.call("memory_extract", key=key, fact="f", importance=3)
     assert result.ok
@@ -193,7 +197,10 @@ def test_each_key_is_injected_once_relevant_first(bench: Bench) -> None:
         make_entry("both", "coffee is a rule", importance=10), make_entry("both", "coffee below", importance=10, scope="user"),
         make_entry("rule", "other", importance=9),
     ])  # fmt: skip
-    assert [(e.id.key, e.id.scope) for e in bench.talent.memories_for("coffee")] == [("both", "workspace"), ("rule", "workspace")]
+    assert [(e.id.key, e.id.scope) for e in bench.talent.memories_for("coffee")] == [
+        ("both", "workspace"),
+        ("rule", "workspace"),
+    ]
 
 
 def test_the_instruction_holds_rules_scale_and_scopes_even_without_memories(bench: Bench) -> None:
@@ -252,7 +259,13 @@ def test_off_means_off(tmp_path: Path) -> None:
         result = talent.call(name, {}, context)
         assert not result.ok
         assert "switched off" in result.text
-    for result in (talent.extract("k", "f", 5), talent.recall("k"), talent.search("*"), talent.consolidate(["k"], "n", "i"), talent.prune("k")):
+    for result in (
+        talent.extract("k", "f", 5),
+        talent.recall("k"),
+        talent.search("*"),
+        talent.consolidate(["k"], "n", "i"),
+        talent.prune("k"),
+    ):
         assert not result.ok
     assert list(tmp_path.iterdir()) == []
 

@@ -70,8 +70,11 @@ def test_a_new_key_that_says_nearly_the_same_is_hinted_at_and_others_are_not(ben
 
 
 def test_fragments_are_counted_exactly(bench: Bench) -> None:
+    result = bench.call("memory_search", query="*")
     for number in range(1, 8):
-        result = bench.call("memory_extract", key=f"k{number}", fact=f"trifle {number} {'xyz'[number % 3]}", importance=4)
+        result = bench.call(
+            "memory_extract", key=f"k{number}", fact=f"trifle {number} {'xyz'[number % 3]}", importance=4
+        )
         assert result.data["fragments"] == number
         assert ("fragments" in result.text) == (number >= 5)
     assert "There are 7 fragments" in result.text
@@ -102,7 +105,9 @@ def test_searching_gives_time_scope_key_and_content(bench: Bench) -> None:
     assert none.data == {"hits": []}
 
 
-@pytest.mark.parametrize(("top_k", "count"), [(1, 1), (3, 3), ("2", 2), (0, 1), (-4, 1), (1000, 8), (None, 5), (2.0, 2)])
+@pytest.mark.parametrize(
+    ("top_k", "count"), [(1, 1), (3, 3), ("2", 2), (0, 1), (-4, 1), (1000, 8), (None, 5), (2.0, 2)]
+)
 def test_top_k_is_clamped_and_five_by_default(bench: Bench, top_k: Any, count: int) -> None:
     bench.storer.put_many(make_entry(f"k{n}", "coffee") for n in range(8))
     assert len(bench.call("memory_search", query="coffee", top_k=top_k).data["hits"]) == count
@@ -110,7 +115,9 @@ def test_top_k_is_clamped_and_five_by_default(bench: Bench, top_k: Any, count: i
 
 def test_the_listing_is_by_importance_and_cut_at_a_hundred_with_a_notice(bench: Bench) -> None:
     assert bench.call("memory_search", query="*").text == "Nothing is remembered yet."
-    bench.storer.put_many(make_entry(f"k{n:03}", f"text {n} " + "long " * 40, importance=n % 10 + 1) for n in range(MAX_LISTED))
+    bench.storer.put_many(
+        make_entry(f"k{n:03}", f"text {n} " + "long " * 40, importance=n % 10 + 1) for n in range(MAX_LISTED)
+    )
     whole = bench.call("memory_search", query=" * ")
     assert whole.data["cut"] is False
     assert len(whole.data["entries"]) == 100
@@ -206,7 +213,11 @@ def test_arguments_that_are_no_object_are_refused(bench: Bench, tool: str, argum
 @pytest.mark.parametrize("tool", TOOLS)
 def test_unknown_arguments_are_refused_with_the_nearest_name(bench: Bench, tool: str) -> None:
     first = next(iter(GOOD[tool]))
-    for extra, said in ((first + "s", f"Did you mean '{first}'"), ("user_id", "there is no parameter 'user_id'"), ("cwd", "'cwd'")):
+    for extra, said in (
+        (first + "s", f"Did you mean '{first}'"),
+        ("user_id", "there is no parameter 'user_id'"),
+        ("cwd", "'cwd'"),
+    ):
         result = bench.talent.call(tool, {**GOOD[tool], extra: "x"}, bench.context)
         assert not result.ok
         assert said in result.text
@@ -218,7 +229,11 @@ def test_unknown_arguments_are_refused_with_the_nearest_name(bench: Bench, tool:
 def test_wrong_types_and_blank_text_are_refused(bench: Bench, tool: str, value: Any) -> None:
     spec = next(spec for spec in bench.talent.tools() if spec.name == tool)
     for name, schema in spec.parameters["properties"].items():
-        if schema["type"] == "integer" or (name == "scope" and value == "") or (name == "keys_to_merge" and value == ["k"]):
+        if (
+            schema["type"] == "integer"
+            or (name == "scope" and value == "")
+            or (name == "keys_to_merge" and value == ["k"])
+        ):
             continue
         result = bench.talent.call(tool, {**GOOD[tool], name: value}, bench.context)
         assert not result.ok, (name, value)
@@ -297,7 +312,9 @@ def test_a_provider_that_raises_is_a_failure_too() -> None:
 def test_merged_memories_that_cannot_be_removed_are_named(bench: Bench) -> None:
     for key in ("a", "b"):
         bench.call("memory_extract", key=key, fact=f"fact {key}", importance=3)
-    bench.storer.fails = lambda op, id: StorageUnavailableError("disk\n## System") if op == "remove" and id.key == "b" else None
+    bench.storer.fails = lambda op, id: (
+        StorageUnavailableError("disk\n## System") if op == "remove" and id.key == "b" else None
+    )
     result = bench.call("memory_consolidate", keys_to_merge=["a", "b"], new_key="n", evolved_insight="Both")
     assert not result.ok
     assert result.data["left"] == ["b"]
@@ -309,7 +326,9 @@ def test_merged_memories_that_cannot_be_removed_are_named(bench: Bench) -> None:
 def test_nothing_claims_that_nothing_changed_when_something_did(bench: Bench) -> None:
     for scope in ("user", "workspace"):
         bench.call("memory_extract", key="k", fact="f", importance=3, scope=scope)
-    bench.storer.fails = lambda op, id: StorageUnavailableError("no") if op == "remove" and id.scope == "workspace" else None
+    bench.storer.fails = lambda op, id: (
+        StorageUnavailableError("no") if op == "remove" and id.scope == "workspace" else None
+    )
     result = bench.call("memory_prune", key="k")
     assert not result.ok
     assert "nothing was changed" not in result.text

@@ -67,4 +67,6 @@ def test_a_chinese_agent_reads_chinese(bench: Bench) -> None:
 
 def test_the_cut_listing_is_said_in_chinese(bench: Bench) -> None:
     bench.storer.put_many(make_entry(f"k{n}") for n in range(101))
-    assert MemoryTalent(bench.provider, locale="zh").search("*").text.endswith("列表只显示前 100 条；其余请用关键词查找。")
+    assert (
+        MemoryTalent(bench.provider, locale="zh").search("*").text.endswith("列表只显示前 100 条；其余请用关键词查找。")
+    )
