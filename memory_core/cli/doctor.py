@@ -29,7 +29,7 @@ SEVERITIES = ("error", "warning", "info")
     show_default=True,
     help="Days that count as soon.",
 )
-@shared_options("cwd", "user", "scope", "json")
+@shared_options("cwd", "user", "scope", "storer", "searcher", "json")
 @pass_state
 def doctor(state: State, audit: bool, soon_days: int) -> int | None:
     """Check configuration, plugins, store and index.

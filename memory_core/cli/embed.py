@@ -18,7 +18,7 @@ def embed() -> None:
 
 
 @embed.command()
-@shared_options("cwd", "user", "json")
+@shared_options("cwd", "user", "storer", "searcher", "json")
 @pass_state
 def status(state: State) -> None:
     """Say which embedding models are in use, how many memories are embedded, and what the cache holds.
@@ -27,7 +27,7 @@ def status(state: State) -> None:
 
     \b
     memory-core embed status
-    memory-core --searcher hybrid embed status --json
+    memory-core embed status --searcher hybrid --json
     """
     from memory_core.embedding_status import embedding_status
 

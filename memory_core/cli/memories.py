@@ -39,7 +39,7 @@ NEAR_KEYS = 3
 )  # fmt: skip
 @click.option("--ttl", "ttl_s", type=click.IntRange(min=-1), help="Seconds until it expires, -1 for never.")
 @click.option("--meta", type=TEXT, multiple=True, metavar="NAME=VALUE", help="Metadata; may be repeated.")
-@shared_options("cwd", "user", "scope", "json")
+@shared_options("cwd", "user", "scope", "storer", "searcher", "json")
 @pass_state
 def remember(state: State, *, key: str, text: str, importance: int, ttl_s: int | None, meta: tuple[str, ...]) -> None:
     """Store TEXT under KEY, or overwrite what is there.
@@ -84,7 +84,7 @@ def _metadata(pairs: tuple[str, ...]) -> dict[str, Any]:
 @click.command()
 @click.argument("key", type=TEXT)
 @click.option("--raw", is_flag=True, help="Print the content alone, to the byte.")
-@shared_options("cwd", "user", "scope", "json")
+@shared_options("cwd", "user", "scope", "storer", "searcher", "json")
 @pass_state
 def recall(state: State, key: str, raw: bool) -> int | None:
     """Print the memory with exactly this KEY.
@@ -124,7 +124,7 @@ def recall(state: State, key: str, raw: bool) -> int | None:
 )
 @click.option("--min-importance", type=click.IntRange(1, 10), help="Only memories of at least this importance.")
 @click.option("--explain", is_flag=True, help="Say what each part of the searcher gave.")
-@shared_options("cwd", "user", "scope", "json")
+@shared_options("cwd", "user", "scope", "storer", "searcher", "json")
 @pass_state
 def search(state: State, text: str, top_k: int, min_importance: int | None, explain: bool) -> None:
     """Find memories by TEXT: a word, a key, or a whole question.
@@ -159,7 +159,7 @@ def search(state: State, text: str, top_k: int, min_importance: int | None, expl
     "-n", "--limit", type=click.IntRange(min=1), default=MAX_LISTED, show_default=True, help="At most so many."
 )
 @click.option("--all", "everything", is_flag=True, help="List all of them.")
-@shared_options("cwd", "user", "scope", "json")
+@shared_options("cwd", "user", "scope", "storer", "searcher", "json")
 @pass_state
 def list_memories(state: State, limit: int, everything: bool) -> None:
     """List the memories by importance, then newest.
@@ -186,7 +186,7 @@ def list_memories(state: State, limit: int, everything: bool) -> None:
 
 @click.command()
 @click.argument("keys", type=TEXT, nargs=-1, required=True, metavar="KEY...")
-@shared_options("cwd", "user", "scope", "json")
+@shared_options("cwd", "user", "scope", "storer", "searcher", "json")
 @pass_state
 def forget(state: State, keys: tuple[str, ...]) -> int | None:
     """Remove memories.
@@ -217,7 +217,7 @@ def forget(state: State, keys: tuple[str, ...]) -> int | None:
 @click.option(
     "--merge", "keys", type=TEXT, multiple=True, required=True, metavar="KEY", help="A memory to merge; repeat it."
 )
-@shared_options("cwd", "user", "scope", "json")
+@shared_options("cwd", "user", "scope", "storer", "searcher", "json")
 @pass_state
 def consolidate(state: State, new_key: str, insight: str, keys: tuple[str, ...]) -> int | None:
     """Merge memories into one INSIGHT that is kept for ever.
@@ -257,7 +257,7 @@ def consolidate(state: State, new_key: str, insight: str, keys: tuple[str, ...])
 @click.option(
     "--locale", type=click.Choice(["en", "zh"]), help="Language of the wording; by default the configured one."
 )
-@shared_options("cwd", "json")
+@shared_options("cwd", "storer", "searcher", "json")
 @pass_state
 def inject(state: State, text: str, session: str | None, locale: str | None) -> None:
     """Print what an agent would be told for the user input TEXT.

@@ -7,6 +7,7 @@ reader of our output goes away (`memory-core list | head`), the command ends sil
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -16,6 +17,8 @@ from memory_core.errors import MemoryCoreError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 PROGRAM = "memory-core"
+_ASKS_FOR_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""What a group without a command raises since click 8.2; its message is the whole help."""
 
 
 def run(args: Sequence[str] | None = None) -> int:
@@ -33,6 +36,9 @@ def run(args: Sequence[str] | None = None) -> int:
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.UsageError as error:
+        if isinstance(error, _ASKS_FOR_HELP):
+            error.show()
+            return WRONG_USAGE
         _complain(_usage(error))
         return WRONG_USAGE
     except click.ClickException as error:

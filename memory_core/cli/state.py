@@ -97,12 +97,18 @@ _OPTIONS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "scope": click.option(
         "--scope", metavar="NAME", expose_value=False, callback=_shared("scope"), help="Only this scope."
     ),
+    "storer": click.option(
+        "--storer", metavar="NAME", expose_value=False, callback=_shared("storer"), help="Use this store."
+    ),
+    "searcher": click.option(
+        "--searcher", metavar="NAME", expose_value=False, callback=_shared("searcher"), help="Use this searcher."
+    ),
     "json": click.option("--json", is_flag=True, expose_value=False, callback=_shared("as_json"), help="Print JSON."),
 }
 
 
 def shared_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Accept these global options after the command too: `cwd`, `user`, `scope`, `json`."""
+    """Accept these global options after the command too: `cwd`, `user`, `scope`, `storer`, `searcher`, `json`."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for name in reversed(names):

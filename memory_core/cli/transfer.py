@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from errno import ENOENT
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO
@@ -20,7 +21,7 @@ SHOWN_PROBLEMS = 20
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@shared_options("cwd", "user", "scope", "json")
+@shared_options("cwd", "user", "scope", "storer", "searcher", "json")
 @pass_state
 def export(state: State, file: Path) -> None:
     """Write the live memories to FILE as JSON Lines.
@@ -54,6 +55,8 @@ def _sink(file: Path) -> Generator[BinaryIO]:
         with file.open("wb") as device:  # a pipe or device is written to, never replaced by a file
             yield device
         return
+    if not file.parent.is_dir():
+        raise FileNotFoundError(ENOENT, "There is no such folder", str(file.parent))
     with NamedTemporaryFile(dir=file.parent, prefix=f".{file.name[:100]}.", suffix=".tmp", delete=False) as temporary:
         try:
             yield temporary  # type: ignore[misc] # pyright: ignore[reportReturnType] - a wrapper that acts as the file
@@ -76,7 +79,7 @@ def _sink(file: Path) -> Generator[BinaryIO]:
     help="What stays when a memory is there already: the newer one, the imported one, or the present one.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Only say what would happen.")
-@shared_options("cwd", "user", "scope", "json")
+@shared_options("cwd", "user", "scope", "storer", "searcher", "json")
 @pass_state
 def import_memories(state: State, source: Path, kind: str, conflict: Any, dry_run: bool) -> int | None:
     """Store the memories of an export, or of another system.
@@ -179,7 +182,7 @@ def migrate(state: State, source: str, target: str, dry_run: bool, replace_newer
 
 
 @click.command()
-@shared_options("cwd", "user", "json")
+@shared_options("cwd", "user", "storer", "searcher", "json")
 @pass_state
 def reindex(state: State) -> None:
     """Build the index anew from the store.
@@ -188,7 +191,7 @@ def reindex(state: State) -> None:
 
     \b
     memory-core reindex
-    memory-core --searcher lancedb reindex --user alice
+    memory-core reindex --searcher lancedb --user alice
     """
     solution = state.open()
     users = [state.user] if state.user is not None else solution.storer.users()

@@ -162,3 +162,26 @@ def test_every_command_has_help_and_shows_examples_line_by_line(cli: Cli) -> Non
         examples = [line for line in result.out.splitlines() if line.startswith("  memory-core ")]
         assert examples or path[0] in ("config", "embed", "ledger", "quickstart")
     assert "  memory-core config show\n" in cli("config", "show", "--help").out
+
+
+def test_the_backend_may_be_named_after_the_command(cli: Cli) -> None:
+    assert cli("remember", "editor", "Prefers vim", "--storer", "kv").code == 0
+    assert "Prefers vim" in cli("search", "vim", "--storer", "kv", "--searcher", "whoosh").out
+    assert cli("recall", "editor").code == 1, "the other store has nothing"
+    assert "Indexed 1 memories" in cli("reindex", "--storer", "kv", "--searcher", "whoosh").out
+    wrong = cli("reindex", "--searcher", "whosh")
+    assert (wrong.code, one_sentence(wrong.err)) == (1, True)
+    assert "'whoosh'" in wrong.err
+
+
+def test_a_group_without_a_command_shows_its_whole_help(cli: Cli) -> None:
+    for group in ((), ("ledger",), ("embed",)):
+        shown = cli(*group)
+        assert "Commands:\n" in shown.out + shown.err
+
+
+def test_an_export_into_a_folder_that_is_not_there_names_the_folder(cli: Cli, workspace: Path) -> None:
+    cli("remember", "editor", "Prefers vim")
+    result = cli("export", str(workspace / "none" / "all.jsonl"))
+    assert result.code == 1
+    assert result.err == f"memory-core: There is no such folder: {workspace / 'none'}\n"

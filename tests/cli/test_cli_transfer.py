@@ -148,7 +148,7 @@ def test_migrate(cli: Cli, second_store: str) -> None:
         f"Would copy {len(before)} of {len(before)}"
         in cli("migrate", "--from", "markdown", "--to", second_store, "--dry-run").out
     )
-    assert cli("list", "--storer", second_store).code == 2  # --storer is a global option
+    assert "There are no memories" in cli("list", "--storer", second_store).out  # a dry run writes nothing
     assert cli("--storer", second_store, "list", "--json").json == []
     done = cli("migrate", "--from", "markdown", "--to", second_store)
     assert done.code == 0

@@ -1,0 +1,1 @@
+"""Every storer with every searcher, chosen by configuration alone."""
