@@ -59,7 +59,7 @@ def workspace_server(
     cwd = str(workspace)
     sources: list[Callable[[], Sequence[ToolSpec]]] = [talent.tools]
     resources: list[ResourceSource] = [MemoryResources(provider.get(workspace), user_id)]
-    instruct = talent.instruction
+    instruct: Callable[..., str] = talent.instruction
     # The ledger is one set of files for everybody: it is not offered where users are kept apart.
     if ledger and user is None and talent.enabled:
         files = open_ledger(workspace, loaded=loaded)

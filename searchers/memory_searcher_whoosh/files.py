@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ STATE_ID = "state"
 """The id of the one document that holds the cursor; entries have hashes for ids."""
 
 _POLL_S = 0.005
+_RETRIES = 20
+_LOOKS = 6
+_LOOK_AGAIN_S = 0.002
 _TOC = re.compile(r"_MAIN_(\d+)\.toc")
 _LEFTOVER = re.compile(r"_MAIN_\d+\.toc\.[\d.e+-]+")
 Document = Mapping[str, Any]
@@ -34,6 +38,10 @@ Stamp = tuple[int, int, int]
 def document_id(scope: str, key: str) -> str:
     """Return the indexed id of an entry of one user: a hash, short, and never confused with the id of the state."""
     return blake2b(f"{len(scope)}\0{scope}\0{key}".encode(), digest_size=16).hexdigest()
+
+
+class OvertakenError(Exception):
+    """Another process committed while this one was reading; never leaves this room."""
 
 
 @dataclass(slots=True)
@@ -79,9 +87,14 @@ class IndexFiles:
             IndexUnavailableError: The files are there but cannot be read now (permissions, too many open files).
 
         """
-        with self.guarded():
-            return self._read()
-        return None
+        for _ in range(_RETRIES):
+            try:
+                with self.guarded():
+                    return self._read()
+                return None
+            except OvertakenError:
+                continue
+        raise self._unavailable("cannot be read", OSError("other processes write it without a pause"))
 
     def _read(self) -> Opened | None:
         for _ in range(10):
@@ -116,15 +129,18 @@ class IndexFiles:
         return str(stored["state"]) if stored is not None else ""
 
     @contextmanager
-    def guarded(self) -> Generator[None, None, None]:
+    def guarded(self, stamp: Stamp | None = None) -> Generator[None, None, None]:
         """Remove the index when what happens inside shows that it is damaged.
 
-        Whoosh has no checksums: damage shows as any exception at all. Failures of the system are not damage.
+        Whoosh has no checksums: damage shows as any exception at all. Failures of the system are not damage; neither is
+        a file that the next commit of another process has replaced. `stamp` is the state that is read.
 
         Raises:
             IndexUnavailableError: The system refused; or the index was damaged while it was searched.
+            OvertakenError: Another process has committed meanwhile: read again.
 
         """
+        before = stamp if stamp is not None else self._newest()
         try:
             yield
         except IndexUnavailableError:
@@ -134,6 +150,9 @@ class IndexFiles:
         except Exception as error:
             if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
                 raise self._unavailable("cannot be read", error) from error
+            if self._newest() != before:
+                self._forget_reader()
+                raise OvertakenError from error
             log.warning("The index in %s is damaged (%s) and is built anew", self.directory, type(error).__name__)
             self.remove()
 
@@ -144,16 +163,28 @@ class IndexFiles:
         )
 
     def _newest(self) -> Stamp | None:
-        """Return what tells the newest commit from every other: its number, and its file (a new index counts anew)."""
-        try:
-            names = os.listdir(self.directory)
-            newest = max((int(match.group(1)) for name in names if (match := _TOC.fullmatch(name))), default=None)
-            if newest is None:
+        """Return what tells the newest commit from every other: its number, and its file (a new index counts anew).
+
+        A commit of another process puts a new file in the place of the old one, and a listing made meanwhile may show
+        neither: where there are other files, none is believed only after a few looks.
+        """
+        for _ in range(_LOOKS):
+            try:
+                names = os.listdir(self.directory)
+                newest = max((int(match.group(1)) for name in names if (match := _TOC.fullmatch(name))), default=None)
+                if newest is not None:
+                    status = os.stat(self.directory / f"_MAIN_{newest}.toc")
+                    return newest, status.st_ino, status.st_mtime_ns
+            except NotADirectoryError:
                 return None
-            status = os.stat(self.directory / f"_MAIN_{newest}.toc")
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return newest, status.st_ino, status.st_mtime_ns
+            except FileNotFoundError:
+                if not self.directory.exists():
+                    return None
+            else:
+                if not any(name.startswith("MAIN_") for name in names):
+                    return None
+            time.sleep(_LOOK_AGAIN_S)
+        return None
 
     def _index(self) -> Any:
         # With our own schema the pickled one in the files is skipped.
@@ -211,7 +242,7 @@ class IndexFiles:
 
     def _writer(self) -> driver.Writer:
         """Return a writer that holds the lock; the directory and an empty index are made when they are missing."""
-        for attempt in (1, 2):
+        for attempt in range(1, _RETRIES + 1):
             self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             storage: Any = driver.Storage(self.directory)
             lock = storage.lock("MAIN_CREATE")
@@ -219,6 +250,7 @@ class IndexFiles:
             try:
                 if self._newest() is None:
                     driver.Index.create(storage, self._schema)
+                before = self._newest()
             finally:
                 lock.release()
             try:
@@ -233,9 +265,10 @@ class IndexFiles:
                 raise
             except Exception as error:
                 storage.release()
-                if attempt == 2:
+                if attempt == _RETRIES:
                     raise self._unavailable("cannot be opened", error) from error
-                self.remove()
+                if self._newest() == before:
+                    self.remove()  # damaged; otherwise another process' commit was faster
                 continue
             self._sweep()
             return writer

@@ -2,25 +2,27 @@
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from secrets import token_hex
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 from memory_core.errors import IndexUnavailableError
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery, hit_order, listing_order
 from memory_core.serial import from_json, to_json
 from memory_core.text import TOKENIZER_VERSION, tokens, unique_tokens
-from memory_searcher_whoosh.files import STATE_ID, Change, Document, IndexFiles, Opened, document_id
+from memory_searcher_whoosh.files import STATE_ID, Change, Document, IndexFiles, Opened, OvertakenError, document_id
 from memory_searcher_whoosh.ranking import NEVER, SegmentFacts, View, micros, pack_facts
 
 log = logging.getLogger(__name__)
 
 FORMAT = 1
 _PRE_CAP = 4_096
+_RETRIES = 20
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class UserIndex:
         self._version = f"{FORMAT}/{TOKENIZER_VERSION}/{stemmer}"
         self._lock = RLock()
         self._followed: str | None = None  # the epoch of the cursor that was last handed out
+        self._handed: tuple[str | None] | None = None  # that cursor itself, as the files had it
         self._ahead: tuple[State, str] | None = None
         self._shown: tuple[Opened, View] | None = None
         self._facts: dict[str, SegmentFacts] = {}
@@ -63,15 +66,16 @@ class UserIndex:
         with self._lock:
             state = self._state(self._files.open())
             self._followed = state.epoch if state is not None else None
+            self._handed = (state.cursor if state is not None else None,)
             if state is not None and self._ahead is not None and self._ahead[0] == state:
                 return self._ahead[1]
             return state.cursor if state is not None else None
 
-    def apply(self, batch: ChangeBatch) -> None:
-        """Take a batch over in one commit.
+    def apply(self, batch: ChangeBatch) -> bool:
+        """Take a batch over in one commit; return whether it was.
 
-        A step that continues an index which another process has built anew meanwhile is left out: the next reading
-        of the feed starts from that index's own cursor.
+        A step that starts from a cursor which another process has moved meanwhile is left out: it could bring back what
+        that process has already removed. The next reading of the feed starts from the index's own cursor.
         """
         with self._lock:
             if not (batch.upserts or batch.removals or batch.complete):
@@ -79,10 +83,15 @@ class UserIndex:
                 state = self._state(self._files.open())
                 if state is not None:
                     self._ahead = (state, batch.cursor)
-                return
+                return True
+            taken = False
 
             def decide(opened: Opened | None) -> Change | None:
+                nonlocal taken
                 state = self._state(opened)
+                if self._handed is not None and (state.cursor if state is not None else None) != self._handed[0]:
+                    log.debug("The index in %s was moved on meanwhile", self._files.directory)
+                    return None
                 if batch.complete or (state is None and self._followed is None):
                     epoch, replace = token_hex(8), True
                 elif state is None or (self._followed is not None and state.epoch != self._followed):
@@ -90,11 +99,15 @@ class UserIndex:
                     return None
                 else:
                     epoch, replace = state.epoch, False
+                taken = True
                 return self._change(
                     State(batch.cursor, epoch, self._version), batch.upserts, batch.removals, replace=replace
                 )
 
             self._files.commit(decide)
+            if taken:
+                self._handed, self._followed = None, None
+            return taken
 
     def put(self, entries: Sequence[MemoryEntry], removed: Sequence[MemoryId] = ()) -> None:
         """Add, replace and remove entries; the cursor stays: they need not have come from the feed."""
@@ -111,7 +124,7 @@ class UserIndex:
     def clear(self) -> None:
         """Forget everything, the cursor included."""
         with self._lock:
-            self._ahead = None
+            self._ahead = self._handed = None
             if self._files.open() is not None:
                 state = State(None, token_hex(8), self._version)
                 self._files.commit(lambda _: self._change(state, (), (), replace=True))
@@ -148,11 +161,14 @@ class UserIndex:
 
     def search(self, query: SearchQuery) -> list[SearchHit]:
         """Return the best entries by BM25, scores as the share of what a text could reach at most."""
+        return self._again(lambda: self._search(query))
+
+    def _search(self, query: SearchQuery) -> list[SearchHit]:
         with self._lock:
             opened = self._open()
             if opened is None:
                 return []
-            with self._reading():
+            with self._reading(opened):
                 view = self._view(opened)
                 found, best = view.ranked(self._asked(query.text), self._max_terms)
                 hits = [
@@ -164,11 +180,14 @@ class UserIndex:
 
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
         """Return the score of given entries; those that share no term with the query have 0."""
+        return self._again(lambda: self._scores(query, ids))
+
+    def _scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
         with self._lock:
             opened = self._open()
             if opened is None:
                 return {}
-            with self._reading():
+            with self._reading(opened):
                 places = ((opened.searcher.document_number(id=document_id(id.scope, id.key)), id) for id in ids)
                 numbers: dict[int, MemoryId] = {number: id for number, id in places if number is not None}
                 found, best = self._view(opened).ranked(self._asked(query.text), self._max_terms)
@@ -177,22 +196,28 @@ class UserIndex:
 
     def listed(self, limit: int, now: datetime | None, scopes: Sequence[str] | None) -> list[MemoryEntry]:
         """Return entries by importance, then newest, then key."""
+        return self._again(lambda: self._listed(limit, now, scopes))
+
+    def _listed(self, limit: int, now: datetime | None, scopes: Sequence[str] | None) -> list[MemoryEntry]:
         with self._lock:
             opened = self._open()
             if opened is None:
                 return []
-            with self._reading():
+            with self._reading(opened):
                 numbers = self._view(opened).listed(limit, now, scopes)
                 return sorted((self._entry(opened, number) for number in numbers), key=listing_order)[:limit]
         return []
 
     def count(self, now: datetime | None, below: int | None) -> int:
         """Return how many entries there are, or how many of less importance than `below`."""
+        return self._again(lambda: self._count(now, below))
+
+    def _count(self, now: datetime | None, below: int | None) -> int:
         with self._lock:
             opened = self._open()
             if opened is None:
                 return 0
-            with self._reading():
+            with self._reading(opened):
                 return self._view(opened).count(now, below)
         return 0
 
@@ -215,8 +240,19 @@ class UserIndex:
         opened = self._files.open()
         return opened if self._state(opened) is not None else None
 
-    def _reading(self) -> Any:
-        return _Reading(self._files)
+    def _reading(self, opened: Opened) -> "_Reading":
+        return _Reading(self._files, opened)
+
+    def _again(self, read: Callable[[], T]) -> T:
+        """Read, and read again where another process' commit was faster."""
+        for _ in range(_RETRIES):
+            try:
+                return read()
+            except OvertakenError:
+                self._shown = None
+        raise IndexUnavailableError(
+            f"The Whoosh index in {self._files.directory} is written without a pause by other processes. Try again."
+        )
 
     def close(self) -> None:
         """Close the files."""
@@ -229,8 +265,8 @@ class UserIndex:
 class _Reading:
     """Turns damage that is noticed while reading into one sentence; the index is removed and built anew."""
 
-    def __init__(self, files: IndexFiles) -> None:
-        self._guard = files.guarded()
+    def __init__(self, files: IndexFiles, opened: Opened) -> None:
+        self._guard = files.guarded(opened.stamp)
         self._directory = files.directory
 
     def __enter__(self) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from threading import RLock
 
-from memory_core.contracts import MemorySearcher
+from memory_core.contracts import ChangeFeed, MemorySearcher
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_core.naming import slug
 from memory_searcher_whoosh.index import UserIndex
@@ -79,6 +79,19 @@ class WhooshSearcher(MemorySearcher):
 
     def apply(self, batch: ChangeBatch, user_id: str) -> None:  # noqa: D102 - the contract says it
         self._index(user_id).apply(batch)
+
+    def follow(self, changes: ChangeFeed, user_id: str) -> int:
+        """Bring one user's index up to the store, together with other processes that do the same."""
+        index, total = self._index(user_id), 0
+        while True:
+            since = index.cursor()
+            batch = changes(since, user_id)
+            if not batch and batch.cursor == since:
+                return total
+            if index.apply(batch):
+                total += len(batch.upserts) + len(batch.removals)
+                if not batch.more:
+                    return total
 
     def cursor(self, user_id: str) -> str | None:  # noqa: D102 - the contract says it
         return self._index(user_id).cursor()
