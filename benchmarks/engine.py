@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,8 @@ async def overhead(folder: Path, memories: int, prompts: int) -> dict[str, float
         for number in range(prompts + 3):
             text = f"{words.some(6)}?"
             times = (
-                await timed(lambda text=text: agent.run(text)),
-                await timed(lambda text=text: engine.prompt(text, session="bench")),
+                await timed(partial(agent.run, text)),
+                await timed(partial(engine.prompt, text, session="bench")),
             )
             if number >= 3:  # the first ones build the index and warm the caches
                 bare.append(times[0])
@@ -112,8 +113,8 @@ async def flush_delay(folder: Path, prompts: int) -> dict[str, float]:
     async with without, flushing:
         for number in range(prompts + 1):
             times = (
-                await timed(lambda number=number: without.prompt("hello", session=f"s{number}")),
-                await timed(lambda number=number: flushing.prompt("hello", session=f"s{number}")),
+                await timed(partial(without.prompt, "hello", session=f"s{number}")),
+                await timed(partial(flushing.prompt, "hello", session=f"s{number}")),
             )
             if number:
                 quick.append(times[0])
