@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast, TypedDict
+from typing import Any, TypedDict
 from uuid import uuid4
 
 import pytest
@@ -172,7 +172,8 @@ def seen(result: Any) -> Any:
     if isinstance(result, Item):
         return (result.namespace, result.key, result.value)
     if isinstance(result, list):
-        return sorted(map(seen, cast("list[Any]", result)), key=repr)
+        items: list[Any] = result  # pyright: ignore[reportUnknownVariableType] - a list of anything
+        return sorted(map(seen, items), key=repr)
     return result
 
 
