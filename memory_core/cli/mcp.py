@@ -21,7 +21,7 @@ TOKEN_VARIABLE = "MEMORY_CORE_MCP_TOKEN"  # noqa: S105 - the name of the variabl
 def mcp(
     state: State, *, http: bool, host: str, port: int, allowed_host: tuple[str, ...], ledger: bool, sessions: bool
 ) -> None:
-    r"""Serve the memory tools over the Model Context Protocol, on stdio or HTTP.
+    """Serve the memory tools over the Model Context Protocol, on stdio or HTTP.
 
     \b
     memory-core mcp --cwd ~/project

@@ -80,9 +80,21 @@ def test_a_reader_that_goes_away(workspace: Path) -> None:
     process.stderr.close()
 
 
+def wait_until_idle(pid: int, timeout_s: float = 60.0) -> None:
+    """Wait until a process has slept for a second without a break; where that cannot be seen, wait a little."""
+    status = Path(f"/proc/{pid}/stat")
+    if not status.exists():
+        time.sleep(5.0)
+        return
+    idle, end = 0, time.monotonic() + timeout_s
+    while idle < 20 and time.monotonic() < end:
+        idle = idle + 1 if status.read_text().rpartition(")")[2].split()[0] == "S" else 0
+        time.sleep(0.05)
+
+
 def test_interrupting_a_running_command(workspace: Path) -> None:
     process = program("remember", "k", "-", cwd=workspace, stdin=subprocess.PIPE)
-    time.sleep(2.0)  # it waits for its standard input by then
+    wait_until_idle(process.pid)  # it waits for its standard input by then
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
