@@ -22,7 +22,7 @@ K1, B = 1.2, 0.75
 _MIN_IDF = 1e-6  # what FTS5 gives a term that most documents have
 _COMMON_FROM = 1_000  # below this many entries every term of a query brings candidates
 _COMMON_SHARE = 0.1
-_ENOUGH_RARE = 2
+_IDLE_SHARE = 0.2
 _CANDIDATES = 60
 _SLACK = 8
 _WHOLE_VOCABULARY_FROM = 4_096  # terms of a query, from which one pass over all terms is cheaper than asking for each
@@ -53,6 +53,7 @@ class _Terms:
     best: float
     common: bool
     common_best: float = 0.0
+    telling: Sequence[str] = ()
 
 
 class _Row(NamedTuple):
@@ -259,10 +260,11 @@ class UserIndex:
         weights = {term: self._idf(count) for count, term in known}
         best = (sum(weights.values()) + absent * self._idf(0)) * (K1 + 1)
         rare = [term for count, term in known if count <= self.count * _COMMON_SHARE]
-        common = self.count >= _COMMON_FROM and _ENOUGH_RARE <= len(rare) < len(known)
-        seeds = set(rare)
-        common_best = sum(weight for term, weight in weights.items() if term not in seeds) * (K1 + 1)
-        return _Terms(weights, rare, max(best, _MIN_IDF), common, common_best)
+        common = self.count >= _COMMON_FROM and 0 < len(rare) < len(known)
+        low, high = self.count * _COMMON_SHARE, self.count * _IDLE_SHARE
+        common_best = sum(weights[term] for count, term in known if low < count <= high) * (K1 + 1)
+        telling = [term for count, term in known if count <= high]
+        return _Terms(weights, rare, max(best, _MIN_IDF), common, common_best, telling)
 
     def _known(self, asked: Sequence[str]) -> list[tuple[int, str]]:
         """Return (number of entries, term) of those terms that some entry has."""
@@ -282,7 +284,9 @@ class UserIndex:
     def _rank(self, terms: "_Terms", query: SearchQuery) -> list[tuple[float, int]]:
         """Return (score, rowid) of the best admitted entries, ties in the order of the contract."""
         if terms.common:
-            found = self._rank_by_seeds(terms, query)
+            found = self._rank_by_seeds(terms, query, terms.seeds, terms.common_best)
+            if found is None and len(terms.seeds) < len(terms.telling) < len(terms.weights):
+                found = self._rank_by_seeds(terms, query, terms.telling, 0.0)
             if found is not None:
                 return found
         match = _match(list(terms.weights))
@@ -294,20 +298,26 @@ class UserIndex:
                 return [(row.score, row.rowid) for row in ordered]
             limit *= 4  # a tie reaches beyond what was fetched
 
-    def _rank_by_seeds(self, terms: "_Terms", query: SearchQuery) -> list[tuple[float, int]] | None:
+    def _rank_by_seeds(
+        self, terms: "_Terms", query: SearchQuery, seeds: Sequence[str], common_best: float
+    ) -> list[tuple[float, int]] | None:
         """Rank what the rarer terms bring, with the score of all terms; None when others might belong among them.
 
         An entry that was not fetched scores at most as the last one fetched by its rarer terms, plus all that the
-        common terms could give; as long as the last hit lies above that, the ranking is exact (the bound of MaxScore,
-        Turtle & Flood 1995).
+        common terms could give; the last hit must lie above that (the bound of MaxScore, Turtle & Flood 1995). Terms
+        that a fifth of all entries have are left out of the bound: an entry that shares only such terms with the query
+        yields to those that share a rarer one.
         """
         limit = max(_CANDIDATES, 4 * query.top_k)
-        rows = self._fetch(_match(terms.seeds), query, limit)
+        rows = self._fetch(_match(seeds), query, limit)
         beyond = rows[-1].score if len(rows) == limit else 0.0
+        seed_scores = {row.rowid: row.score for row in rows}
         rows = [row._replace(score=self._full_score(terms, row.rowid)) for row in rows]
         ordered = sorted(rows, key=_order)[: query.top_k]
-        if len(ordered) < query.top_k or ordered[-1].score <= beyond + terms.common_best:
+        if len(ordered) < query.top_k or ordered[-1].score <= beyond + common_best:
             return None
+        if seed_scores[ordered[-1].rowid] <= beyond:
+            return None  # a tie reaches beyond what was fetched
         return [(row.score, row.rowid) for row in ordered]
 
     def _fetch(self, match: str, query: SearchQuery, limit: int) -> list["_Row"]:
