@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from memory_core.errors import PluginError, VetoedError
-from memory_core.model import MemoryEntry, SearchHit, SearchQuery, hit_order
+from memory_core.model import MemoryEntry, SearchHit, SearchQuery
 
 if TYPE_CHECKING:
     from memory_core.plugins.registry import PluginRegistry
@@ -101,8 +101,3 @@ def _in_range(hit: SearchHit) -> SearchHit:
     if 0.0 <= hit.score <= 1.0:
         return hit
     return replace(hit, score=1.0 if hit.score > 1.0 else 0.0)
-
-
-def ranked(hits: list[SearchHit]) -> list[SearchHit]:
-    """Return the hits in the order of the contract: score, importance, newest, key."""
-    return sorted(hits, key=hit_order)

@@ -259,9 +259,9 @@ class UserIndex:
             known, absent = sorted(known)[: self._max_terms], 0
         weights = {term: self._idf(count) for count, term in known}
         best = (sum(weights.values()) + absent * self._idf(0)) * (K1 + 1)
-        rare = [term for count, term in known if count <= self.count * _COMMON_SHARE]
-        common = self.count >= _COMMON_FROM and 0 < len(rare) < len(known)
         low, high = self.count * _COMMON_SHARE, self.count * _IDLE_SHARE
+        rare = [term for count, term in known if count <= low]
+        common = self.count >= _COMMON_FROM and 0 < len(rare) < len(known)
         common_best = sum(weights[term] for count, term in known if low < count <= high) * (K1 + 1)
         telling = [term for count, term in known if count <= high]
         return _Terms(weights, rare, max(best, _MIN_IDF), common, common_best, telling)
