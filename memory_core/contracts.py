@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
+from memory_core.candidates import Candidates
 from memory_core.model import (
     HOT_IMPORTANCE,
     SHARED_USER_ID,
@@ -294,6 +295,13 @@ class MemorySearcher(ABC):
             self._cursors.clear()
         else:
             self._cursors.pop(user_id, None)
+
+    def candidates(self, query: SearchQuery) -> Candidates:
+        """Return what `search` would, as ids and scores, entries to be read one by one.
+
+        Optional: for a hybrid, which asks for many more than it returns. By default the entries are read at once.
+        """
+        return Candidates.of(self.search(query))
 
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
         """Return this searcher's score of given entries, also those that `search` would not list.

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from threading import RLock
 
+from memory_core.candidates import Candidates
 from memory_core.errors import IndexUnavailableError
 from memory_core.model import HOT_IMPORTANCE, ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_core.serial import from_json, to_json
@@ -188,6 +189,19 @@ class UserIndex:
             SearchHit(from_json(texts[row.rowid]), min(1.0, row.score / terms.best), {"bm25": row.score})
             for row in ranked
         ]
+
+    def candidates(self, query: SearchQuery) -> Candidates:
+        """Return what `search` would, without reading the entries."""
+        with self._lock:
+            terms = self._weigher.weigh(query.text)
+            rows = self._ranking.rank(terms, query) if terms.weights else []
+        ranked = [(MemoryId(row.scope, query.user_id, row.key), min(1.0, row.score / terms.best)) for row in rows]
+        return Candidates(ranked, self._entry)
+
+    def _entry(self, id: MemoryId) -> MemoryEntry | None:
+        with self._lock:
+            row = self._db.execute("SELECT entry FROM docs WHERE scope = ? AND key = ?", (id.scope, id.key)).fetchone()
+        return from_json(row[0]) if row is not None else None
 
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
         """Return the score of given entries; those that share no term with the query have 0."""

@@ -8,11 +8,12 @@ So a weak dense arm adds what it knows and cannot drown the words. Reciprocal ra
 less, on conversations.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from math import isfinite, sqrt
 
+from memory_core.candidates import Candidates
 from memory_core.model import MemoryEntry, MemoryId, SearchHit, hit_order
 
 Z_SCALE = 6.0
@@ -29,7 +30,7 @@ _NO_DEVIATION = 1e-9
 
 @dataclass(slots=True)
 class Answer:
-    """What one arm said: its hits, best first, and for a dense arm how to read them.
+    """What one arm said: its candidates, best first, and for a dense arm how to read them.
 
     `scores` also has candidates that only other arms listed. `stats` are mean and deviation of the arm's scores over
     all of the user's entries. `sight` goes from 0 (it cannot read the query) to 1.
@@ -37,7 +38,7 @@ class Answer:
 
     name: str
     dense: bool
-    hits: Sequence[SearchHit]
+    candidates: Candidates
     scores: dict[MemoryId, float] = field(default_factory=dict[MemoryId, float])
     stats: tuple[float, float] | None = None
     sight: float = 1.0
@@ -57,9 +58,9 @@ def fuse(answers: Sequence[Answer], method: str, dense_weight: float, limit: int
         dense_weight: The dense arms' share of the score, before what they cannot read is taken off.
         limit: How many are wanted; those that tie with the last one are told apart by the order of the contract.
     """
-    entries = {hit.entry.id: hit.entry for answer in answers for hit in answer.hits if answer.sight > 0}
-    parts = _by_rank(answers) if method == "rrf" else _by_score(answers, method, dense_weight, entries)
-    totals = dict.fromkeys(entries, 0.0)
+    seen = [answer for answer in answers if answer.sight > 0]
+    totals = {key: 0.0 for answer in seen for key, _ in answer.candidates.ranked}
+    parts = _by_rank(seen) if method == "rrf" else _by_score(answers, method, dense_weight, totals)
     for part in parts.values():
         for key, value in part.items():
             if key in totals and isfinite(value):
@@ -68,8 +69,16 @@ def fuse(answers: Sequence[Answer], method: str, dense_weight: float, limit: int
     if len(scores) > limit:
         last = nlargest(limit, scores.values())[-1]
         scores = {key: score for key, score in scores.items() if score >= last}
-    hits = [SearchHit(entries[key], score, _explain(answers, parts, key)) for key, score in scores.items()]
+    hits = [
+        SearchHit(entry, score, _explain(answers, parts, key))
+        for key, score in scores.items()
+        if (entry := _entry(seen, key)) is not None
+    ]
     return sorted(hits, key=hit_order)[:limit]
+
+
+def _entry(answers: Sequence[Answer], key: MemoryId) -> MemoryEntry | None:
+    return next((entry for answer in answers if (entry := answer.candidates.entry(key)) is not None), None)
 
 
 def _explain(
@@ -86,7 +95,7 @@ def _explain(
 
 
 def _by_score(
-    answers: Sequence[Answer], method: str, dense_weight: float, entries: Mapping[MemoryId, MemoryEntry]
+    answers: Sequence[Answer], method: str, dense_weight: float, wanted: Collection[MemoryId]
 ) -> dict[str, dict[MemoryId, float]]:
     """Return what each arm gives to each candidate; the parts of all arms together reach at most 1."""
     lexical = [answer for answer in answers if not answer.dense]
@@ -101,13 +110,13 @@ def _by_score(
     for answer in dense:
         if answer.sight > 0:
             share = weight * answer.sight / sighted
-            parts[answer.name] = {key: share * value for key, value in _dense(answer, method, entries).items()}
+            parts[answer.name] = {key: share * value for key, value in _dense(answer, method, wanted).items()}
     return parts
 
 
 def _lexical(answer: Answer, method: str) -> dict[MemoryId, float]:
     """Return the arm's scores as shares of its best (or between its last and its best)."""
-    return _minmax({hit.entry.id: hit.score for hit in answer.hits}) if method == "minmax" else _shares(answer.scores)
+    return _minmax(dict(answer.candidates.ranked)) if method == "minmax" else _shares(answer.scores)
 
 
 def _shares(scores: Mapping[MemoryId, float]) -> dict[MemoryId, float]:
@@ -115,11 +124,11 @@ def _shares(scores: Mapping[MemoryId, float]) -> dict[MemoryId, float]:
     return {key: score / best for key, score in scores.items()} if best > 0 else {}
 
 
-def _dense(answer: Answer, method: str, entries: Mapping[MemoryId, MemoryEntry]) -> dict[MemoryId, float]:
+def _dense(answer: Answer, method: str, wanted: Collection[MemoryId]) -> dict[MemoryId, float]:
     """Return the arm's scores as distances from the mean of all entries, at most 1; negative ones stay."""
     if method == "minmax":
-        return _minmax({hit.entry.id: hit.score for hit in answer.hits})
-    scores = {key: score for key, score in answer.scores.items() if key in entries}
+        return _minmax(dict(answer.candidates.ranked))
+    scores = {key: score for key, score in answer.scores.items() if key in wanted}
     mean, deviation = answer.stats if answer.stats is not None else _stats(list(scores.values()))
     if not scores or not deviation > _NO_DEVIATION:
         return {}
@@ -143,10 +152,10 @@ def _minmax(scores: Mapping[MemoryId, float]) -> dict[MemoryId, float]:
 
 def _by_rank(answers: Sequence[Answer]) -> dict[str, dict[MemoryId, float]]:
     """Return `1 / (k + rank)` for each arm, as a share of what being first in all arms would give."""
-    seen = [answer for answer in answers if answer.sight > 0]
     return {
         answer.name: {
-            hit.entry.id: (RRF_K + 1) / (RRF_K + rank) / len(seen) for rank, hit in enumerate(answer.hits, start=1)
+            key: (RRF_K + 1) / (RRF_K + rank) / len(answers)
+            for rank, (key, _) in enumerate(answer.candidates.ranked, start=1)
         }
-        for answer in seen
+        for answer in answers
     }
