@@ -312,8 +312,8 @@ class SearcherContract:
         entries = [make_entry(f"k{n:02}", f"coffee {n} 使用Solon框架 " + "tea " * (n % 4)) for n in range(12)]
         expired = make_entry("gone", "coffee 框架", expires=START - timedelta(days=1))
         self.feed(searcher, [*entries, make_entry("low", "coffee", importance=1), expired])
-        for more in ({}, {"min_importance": 5}, {"scopes": ("user",)}):
-            query = SearchQuery("shared", text, 5, START, **more)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        whole = SearchQuery("shared", text, 5, START)
+        for query in (whole, replace(whole, min_importance=5), replace(whole, scopes=("user",))):
             hits, found = searcher.search(query), searcher.candidates(query)
             assert [key for key, _ in found.ranked] == [hit.entry.id for hit in hits]
             assert [score for _, score in found.ranked] == pytest.approx([hit.score for hit in hits], abs=1e-6)

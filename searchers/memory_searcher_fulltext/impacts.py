@@ -33,13 +33,13 @@ def length_norm(length: int, mean: float) -> float:
 
 
 class _Term:
-    """One term: how many entries have it, and the level of each as a bit-sliced number."""
+    """One term: how many entries have it, and each entry's level as a bit-sliced number, once that was asked for."""
 
     __slots__ = ("digits", "frequency")
 
-    def __init__(self, digits: list[int], frequency: int) -> None:
-        self.digits = digits
+    def __init__(self, frequency: int) -> None:
         self.frequency = frequency
+        self.digits: list[int] | None = None
 
 
 class Impacts:
@@ -62,27 +62,34 @@ class Impacts:
     def fit(self, mean: float) -> None:
         """Say the average length before asking; when it has moved too far, all levels are computed anew."""
         if not self._mean / (_ROOM * _ROOM) <= mean <= self._mean:
-            self._terms.clear()
             self._mean = mean * _ROOM
+            for term in self._terms.values():
+                term.digits = None
 
-    def frequency(self, term: str) -> int | None:
-        """Return how many entries have a term, or None when it was not asked lately."""
-        known = self._terms.get(term)
-        return known.frequency if known is not None else None
+    def frequency(self, term: str) -> int:
+        """Return how many entries have a term."""
+        return self._term(term).frequency
 
     def digits(self, term: str) -> list[int]:
         """Return each entry's level for a term, 0 where it lacks the term."""
-        known = self._terms.get(term)
-        if known is None:
-            known = self._terms[term] = self._read(term)
-            each = len(self._all_lengths()) * _DIGITS // 8 + 1
-            while len(self._terms) > max(_MIN_TERMS, _BYTES // each):
-                self._terms.popitem(last=False)
-        else:
-            self._terms.move_to_end(term)
+        known = self._term(term)
+        if known.digits is None:
+            known.digits = self._read(term)
         return known.digits
 
-    def _read(self, term: str) -> _Term:
+    def _term(self, name: str) -> _Term:
+        term = self._terms.get(name)
+        if term is not None:
+            self._terms.move_to_end(name)
+            return term
+        row = self._db.execute("SELECT doc FROM terms WHERE term = ?", (name,)).fetchone()
+        term = self._terms[name] = _Term(row[0] if row is not None else 0)
+        each = len(self._all_lengths()) * _DIGITS // 8 + 1
+        while len(self._terms) > max(_MIN_TERMS, _BYTES // each):
+            self._terms.popitem(last=False)
+        return term
+
+    def _read(self, term: str) -> list[int]:
         lengths = self._all_lengths()
         instances = self._db.execute("SELECT doc FROM instances WHERE term = ?", (term,))
         found: Counter[int] = Counter(chain.from_iterable(instances))
@@ -97,7 +104,7 @@ class Impacts:
                 by_level[level].append(row)
         places = range(_DIGITS)
         digits = [chain(*(by_level[level] for level in range(LEVELS + 1) if level >> place & 1)) for place in places]
-        return _Term([from_rows(rows, len(lengths)) for rows in digits], len(found))
+        return [from_rows(rows, len(lengths)) for rows in digits]
 
     def _all_lengths(self) -> "array[int]":
         if self._lengths is None:
@@ -120,10 +127,9 @@ class Impacts:
         for name, frequency in Counter(token for token in found if token in self._terms).items():
             term = self._terms[name]
             term.frequency += 1
-            level = self._level(frequency, length)
-            for place in range(_DIGITS):
-                if level >> place & 1:
-                    term.digits[place] |= bit
+            if term.digits is not None:
+                level = self._level(frequency, length)
+                term.digits = [digit | bit if level >> place & 1 else digit for place, digit in enumerate(term.digits)]
 
     def removed(self, row: int, found: Iterable[str]) -> None:
         """Take over that a row, which held the tokens `found`, is gone."""
@@ -131,4 +137,5 @@ class Impacts:
         for name in self._terms.keys() & set(found):
             term = self._terms[name]
             term.frequency -= 1
-            term.digits = [digit & ~bit for digit in term.digits]
+            if term.digits is not None:
+                term.digits = [digit & ~bit for digit in term.digits]

@@ -79,6 +79,7 @@ class UserIndex:
             self._db.execute("BEGIN")
             before = self._statistics.count, self._statistics.length
             self._ranking.changed()
+            self._weigher.changed()
             try:
                 yield
                 self._db.execute("COMMIT")
@@ -208,14 +209,13 @@ class UserIndex:
         with self._lock:
             terms = self._weigher.weigh(query.text)
             score = terms.scorer(self._statistics.mean)
-            found: dict[MemoryId, float] = {}
-            for id in ids:
-                row = self._db.execute(
-                    "SELECT tokens, length FROM docs WHERE scope = ? AND key = ?", (id.scope, id.key)
-                ).fetchone()
-                if row is not None:
-                    found[id] = min(1.0, score(*row) / terms.best)
-            return found
+            names: dict[tuple[str, str], MemoryId] = {(id.scope, id.key): id for id in ids}
+            rows = self._db.execute(
+                "SELECT docs.scope, docs.key, tokens, length FROM json_each(?) AS wanted JOIN docs "
+                "ON docs.scope = json_extract(wanted.value, '$[0]') AND docs.key = json_extract(wanted.value, '$[1]')",
+                (json.dumps(list(names)),),
+            )
+            return {names[scope, key]: min(1.0, score(text, length) / terms.best) for scope, key, text, length in rows}
 
     def listed(
         self, limit: int, now: datetime | None, scopes: Sequence[str] | None, at_least: int = 0

@@ -29,10 +29,11 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A weighed query: term → IDF, and the highest score that any text could have."""
+    """A weighed query: term → IDF, the highest score that any text could have, and the sum of the terms' entries."""
 
     weights: Mapping[str, float]
     best: float
+    postings: int = 0
 
     def scorer(self, mean: float) -> Callable[[str, int], float]:
         """Return what gives a text's BM25, as FTS5 computes it, from its `joined` tokens and their number."""
@@ -65,9 +66,22 @@ class Weigher:
         self._statistics = statistics
         self._stemmer = stemmer
         self._max_terms = max_terms
+        self._latest: tuple[str, Weighed] | None = None
 
     def weigh(self, text: str) -> Weighed:
-        """Weigh the terms of a query. A long query keeps its rarest terms; unknown terms count only in `best`."""
+        """Weigh the terms of a query. A long query keeps its rarest terms; unknown terms count only in `best`.
+
+        The latest answer is kept until `changed`: a hybrid asks for the best and then for the scores of others.
+        """
+        if self._latest is None or self._latest[0] != text:
+            self._latest = text, self._weigh(text)
+        return self._latest[1]
+
+    def changed(self) -> None:
+        """Say that entries came or went."""
+        self._latest = None
+
+    def _weigh(self, text: str) -> Weighed:
         asked = unique_tokens(text, self._stemmer)
         if not asked or not self._statistics.count:
             return Weighed({}, 1.0)
@@ -77,7 +91,7 @@ class Weigher:
             known, absent = sorted(known)[: self._max_terms], 0
         weights = {term: self._idf(count) for count, term in known}
         best = (sum(weights.values()) + absent * self._idf(0)) * (K1 + 1)
-        return Weighed(weights, max(best, MIN_IDF))
+        return Weighed(weights, max(best, MIN_IDF), sum(count for count, _ in known))
 
     def _known(self, asked: Sequence[str]) -> list[tuple[int, str]]:
         """Return (number of entries, term) of those terms that some entry has."""
@@ -87,9 +101,6 @@ class Weigher:
         known: list[tuple[int, str]] = []
         for term in asked:
             count = self._impacts.frequency(term)
-            if count is None:
-                row = self._db.execute("SELECT doc FROM terms WHERE term = ?", (term,)).fetchone()
-                count = row[0] if row is not None else 0
             if count:
                 known.append((count, term))
         return known
