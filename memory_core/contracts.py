@@ -14,6 +14,14 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
+from memory_core.errors import (
+    InvalidEntryError,
+    InvalidKeyError,
+    MemoryCoreError,
+    PluginError,
+    UnknownScopeError,
+    VetoedError,
+)
 from memory_core.model import (
     HOT_IMPORTANCE,
     SHARED_USER_ID,
@@ -30,6 +38,12 @@ if TYPE_CHECKING:
 
 FEED_PAGE = 1_000
 """How many changes a store hands over at a time."""
+
+UNSTORABLE = (InvalidEntryError, InvalidKeyError, UnknownScopeError)
+"""The errors of a store about one entry: it can take others."""
+
+REFUSALS = (*UNSTORABLE, VetoedError, PluginError)
+"""The errors that keep one entry out of a solution and none of the others."""
 
 ChangeFeed = Callable[[str | None, str], ChangeBatch]
 """A store's `changes(since, user_id)`."""
@@ -130,12 +144,21 @@ class MemoryStorer(ABC):
         """Store `entry`, replacing what has the same id, atomically and durably.
 
         Raises:
+            InvalidEntryError: This store cannot hold it, for example because it is too large.
             UnknownScopeError: The entry's scope is not one of this store's.
             StorageUnavailableError: It could not be written; what was there before is still there.
         """
 
     def put_many(self, entries: Iterable[MemoryEntry]) -> int:
-        """Store many entries and return their number; durable on return, each of them atomic, not all as one."""
+        """Store many entries and return how many were given; each of them is atomic, all are durable on return.
+
+        Not all as one: when it raises or the process is killed, each entry is there as a whole or not at all, and
+        repeating the call is harmless. Of several with one id the last counts. Optional: a store overrides it where
+        many at a time cost less than one at a time (one transaction, one round trip, one wait for the disk).
+
+        Raises:
+            InvalidEntryError, UnknownScopeError, StorageUnavailableError: As `put`, for one of them.
+        """
         count = 0
         for entry in entries:
             self.put(entry)
@@ -376,6 +399,14 @@ class Remembered:
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """What `store_many` did with one entry: the entry as stored, or as given with the `error` that kept it out."""
+
+    entry: MemoryEntry
+    error: MemoryCoreError | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Consolidated:
     """What `consolidate` did.
 
@@ -431,8 +462,27 @@ class MemorySolution(ABC):
         """Store a finished entry with its own times, as importing and restoring do; return it as stored.
 
         Raises:
-            UnknownScopeError, VetoedError, StorageUnavailableError: As `remember`.
+            InvalidEntryError, UnknownScopeError, VetoedError, PluginError, StorageUnavailableError: As `remember`.
         """
+
+    def store_many(self, entries: Sequence[MemoryEntry]) -> list[Stored]:
+        """Store finished entries through the same hooks and checks as `store`; return an answer for each, in order.
+
+        What an answer calls stored is durable; an entry that is refused carries its error and keeps none of the others
+        out. Of several with one id the last one that was not refused counts. For a few hundred at a time: a store may
+        do them as one, while others wait.
+
+        Raises:
+            StorageUnavailableError: The store failed. Each entry is there as a whole or not at all, and repeating the
+                call is harmless.
+        """
+        return [self._stored(entry) for entry in entries]
+
+    def _stored(self, entry: MemoryEntry) -> Stored:
+        try:
+            return Stored(self.store(entry))
+        except REFUSALS as error:
+            return Stored(entry, error)
 
     @abstractmethod
     def recall(self, key: str, *, user_id: str = SHARED_USER_ID, scope: str | None = None) -> MemoryEntry | None:
