@@ -1,6 +1,5 @@
 """The storer contract over Markdown files."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,10 +8,11 @@ import pytest
 from memory_core.contracts import Clock, MemoryStorer
 from memory_core.testing import FakeClock, StorerContract
 from memory_storer_markdown.storer import MarkdownStorer
+from tests.support.crashes import SOAK, CrashContract
 
 
 class TestMarkdownStorer(StorerContract):
-    many = 40_000 if os.environ.get("MEMORY_CORE_SOAK") else 5_000
+    many = 40_000 if SOAK else 5_000
     too_large_bytes = 16 << 20
 
     @pytest.fixture
@@ -25,4 +25,18 @@ class TestMarkdownStorer(StorerContract):
         scopes = {"user": tmp_path / "user", "workspace": tmp_path / "workspace"}
         storer = MarkdownStorer(scopes, clock=clock, fsync=False)
         yield storer
+        storer.close()
+
+
+class TestMarkdownCrashes(CrashContract):
+    kind = "markdown"
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> Path:
+        return tmp_path / "workspace"
+
+    @pytest.fixture
+    def reopen(self, target: Path) -> Iterator[Callable[[], MemoryStorer]]:
+        storer = MarkdownStorer({"workspace": target})
+        yield lambda: storer
         storer.close()
