@@ -28,7 +28,8 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
         return lambda: MarkdownStorer(scopes, fsync=False, max_file_bytes=100_000)
     if request.param == "kv":
         return lambda: KvStorer(scopes, durability="normal")
-    return request.getfixturevalue("make_redis")
+    make_redis: Open = request.getfixturevalue("make_redis")
+    return make_redis
 
 
 def shout(entry: MemoryEntry) -> MemoryEntry | None:
