@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from threading import RLock
 
-from memory_core.candidates import Candidates
+from memory_core.contracts import Candidates
 from memory_core.errors import IndexUnavailableError
 from memory_core.model import HOT_IMPORTANCE, ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_core.serial import from_json, to_json

@@ -9,8 +9,7 @@ from pathlib import Path
 from threading import RLock, local
 from weakref import WeakValueDictionary
 
-from memory_core.candidates import Candidates
-from memory_core.contracts import MemorySearcher
+from memory_core.contracts import Candidates, MemorySearcher
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_searcher_fulltext.index import UserIndex
 from memory_searcher_fulltext.snapshot import MIN_ENTRIES, Snapshots

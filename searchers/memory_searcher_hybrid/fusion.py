@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 from math import isfinite, sqrt
 
-from memory_core.candidates import Candidates
+from memory_core.contracts import Candidates
 from memory_core.model import MemoryEntry, MemoryId, SearchHit, hit_order
 
 Z_SCALE = 6.0

@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from memory_core.candidates import Candidates
-from memory_core.contracts import BackendContext, ChangeFeed, Embedder, MemorySearcher, Problem
+from memory_core.contracts import BackendContext, Candidates, ChangeFeed, Embedder, MemorySearcher, Problem
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_searcher_hybrid import HybridOptions
 from memory_searcher_hybrid.arms import RETRY_S, Arms

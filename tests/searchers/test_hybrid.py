@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from memory_core.candidates import Candidates
-from memory_core.contracts import BackendContext, MemorySearcher
+from memory_core.contracts import BackendContext, Candidates, MemorySearcher
 from memory_core.errors import ConfigError, IndexUnavailableError, StorageUnavailableError
 from memory_core.model import ChangeBatch, MemoryEntry, SearchHit, SearchQuery
 from memory_core.solution import StandardSolution
