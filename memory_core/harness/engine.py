@@ -25,7 +25,7 @@ from memory_core.contracts import MemorySolutionProvider
 from memory_core.errors import ConfigError, MemoryCoreError
 from memory_core.harness.background import Background
 from memory_core.harness.capabilities import LedgerCapability, MemoryCapability
-from memory_core.harness.context import Compacted, ContextCapability
+from memory_core.harness.context import HISTORY, Compacted, ContextCapability
 from memory_core.harness.health import Health, collect
 from memory_core.harness.portal import Portal
 from memory_core.harness.queueing import KeyedQueue
@@ -435,15 +435,20 @@ class HarnessEngine:
         async with self._queue.turn(opened.session_id):
             stored = await asyncio.to_thread(opened.latest, self._window)
             done = self._compacted[opened.session_id] = []
+            history = to_pydantic_ai(stored)
             token = CURRENT.set(scope)
+            # What has nothing to say is left out of the history; then nothing is known of what stands for what.
+            known = HISTORY.set(tuple(zip(history, stored, strict=True)) if len(history) == len(stored) else ())
             try:
-                yield _Run(self, opened, scope, stored, to_pydantic_ai(stored), done, temporary)
+                yield _Run(self, opened, scope, stored, history, done, temporary)
             finally:
-                # A stream that is given up may be closed in another context, where the token means nothing.
+                # A stream that is given up may be closed in another context, where the tokens mean nothing.
                 try:
                     CURRENT.reset(token)
+                    HISTORY.reset(known)
                 except ValueError:
                     CURRENT.set(None)
+                    HISTORY.set(())
                 self._compacted.pop(opened.session_id, None)
 
     async def _before_compaction(self, scope: RunScope, plan: Plan, reason: FlushReason) -> None:
