@@ -2,9 +2,9 @@
 
     python benchmarks/mcp_stdio.py [--memories 1000] [--ledger 200] [--calls 300]
 
-Both servers run in processes of their own and are asked in turns, so that a busy machine slows both. The search is asked
-for five hits, and for as many as it gives by default: ten, of memories and ledger lines. Promise: at 1,000 memories the
-median search takes at most twice as long as the median empty call, in both.
+Both servers run in processes of their own and are asked in turns, so that a busy machine slows both. The search is
+asked for five hits, and for as many as it gives by default: ten, of memories and ledger lines. Promise: at 1,000
+memories the median search takes at most twice as long as the median empty call, in both.
 """
 
 import argparse

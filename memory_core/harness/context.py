@@ -106,7 +106,9 @@ class ContextCapability(AbstractCapability[Any]):
         if self.results is None or self.results.config.read_tool is None:
             return None
         spec = _read_tool(self.results, self.results.config.read_tool)
-        return SpecToolset("memory_core_context", lambda _scope: [spec], lambda ctx: scope_of(ctx.deps, self.default))
+        return SpecToolset(
+            "memory_core_context", lambda _ctx, _scope: [spec], lambda ctx: scope_of(ctx.deps, self.default)
+        )
 
 
 class _RunContextCapability(ContextCapability):
