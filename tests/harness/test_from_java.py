@@ -81,6 +81,4 @@ def test_every_name_of_the_ledger_and_the_context_is_there(name: str) -> None:
 
 def test_settings_that_change_while_the_engine_runs_can_be_set() -> None:
     for name in ("session_window_size", "memory_enabled", "memory_relevance_count", "memory_priority_count"):
-        setting = getattr(HarnessEngine, name)
-        assert isinstance(setting, property)
-        assert setting.fset is not None
+        assert hasattr(getattr(HarnessEngine, name), "__set__")

@@ -76,6 +76,9 @@ async def test_flush_and_consolidation_leave_spans_without_text(tmp_path: Path, 
 
 
 async def test_a_compaction_leaves_a_span_without_text(exporter: Any) -> None:
+    def reply(system: str, user: str, max_output_tokens: int) -> ModelReply:
+        return ModelReply("a secret summary")
+
     said = [user_message(f"secret {number}") for number in range(10)]
     config = CompactionConfig(trigger_messages=8, keep_messages=3)
     done = await compact(said, config, model=FakeModel("a secret summary"))
@@ -85,7 +88,7 @@ async def test_a_compaction_leaves_a_span_without_text(exporter: Any) -> None:
     assert found["memory.reason"] == done.plan.reason
     assert found["memory.tokens"] == done.plan.tokens
     assert "memory.failed" not in found
-    assert compact_sync(said, config, complete=lambda *_: ModelReply("a secret summary")).compacted
+    assert compact_sync(said, config, complete=reply).compacted
     assert recorded(exporter)["memory.compact"]["memory.messages"] == found["memory.messages"]
     assert (await compact(said, config, model=FakeModel(RuntimeError("secret")))).failure
     assert recorded(exporter)["memory.compact"]["memory.failed"] is True
