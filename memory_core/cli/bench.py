@@ -41,4 +41,11 @@ class BenchGroup(click.Group):
 
 @click.group(cls=BenchGroup)
 def bench() -> None:
-    """Measure the backends on your own data and machine; needs pip install 'memory-talent[bench]'."""
+    """Measure the backends on your own data and machine.
+
+    Needs more packages: pip install 'memory-talent[bench]'.
+
+    \b
+    memory-core bench quality --own
+    memory-core bench quality --data sets/ --searchers fulltext,hybrid --html report.html
+    """
