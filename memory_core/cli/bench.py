@@ -6,6 +6,8 @@ import click
 
 COMMANDS: dict[str, str] = {
     "quality": "memory_core.cli.bench_quality:quality",
+    "speed": "memory_core.cli.bench_speed:speed",
+    "long-run": "memory_core.cli.bench_long_run:long_run",
 }
 
 

@@ -39,6 +39,7 @@ def work(spec: dict[str, Any]) -> None:
     source = Random(f"{spec['seed']}-{process}-{len(before)}")
     player = Player(provider.get(pair.work), journal, Stories(spec["seed"]), process, spec["processes"], source)
     player.resume(before)
+    player.solution.search("warm up")  # loads what is loaded at the first use, which is no part of the day
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()
