@@ -29,6 +29,11 @@ class BenchPair:
         return Path(self.root) / "work"
 
     @property
+    def config_file(self) -> Path:
+        """An empty file of settings, so that no other one is read."""
+        return Path(self.root) / "bench.toml"
+
+    @property
     def home(self) -> Path:
         """The user's data folder of this pair."""
         return Path(self.root) / "home"
@@ -74,9 +79,8 @@ class BenchPair:
 
         """
         self.work.mkdir(parents=True, exist_ok=True)
-        settings = Path(self.root) / "bench.toml"
-        settings.touch()
-        return load_provider(self.work, config_file=settings, overrides=self.overrides(hurried=hurried))
+        self.config_file.touch()
+        return load_provider(self.work, config_file=self.config_file, overrides=self.overrides(hurried=hurried))
 
     def to_json(self) -> dict[str, str]:
         """Return the fields, for another process."""
