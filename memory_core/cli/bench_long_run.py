@@ -30,12 +30,16 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, default=0, show_default=True, help="Another one does other operations.")
 @click.option("--embedder", metavar="NAME", default="static", show_default=True, help="For searchers that need one.")
 @click.option("--redis-url", metavar="URL", help="Use this server; by default one is started.")
-@click.option("--budget", "budget_s", type=click.FloatRange(min=1), default=900, show_default=True, help="Seconds, a pair.")
+@click.option(
+    "--budget", "budget_s", type=click.FloatRange(min=1), default=900, show_default=True, help="Seconds, a pair."
+)
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Where to work; by default here.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report there.")
 @pass_state
 def long_run(
     state: State,
+    /,
+    *,
     stores: tuple[str, ...],
     searchers: tuple[str, ...],
     operations: int,

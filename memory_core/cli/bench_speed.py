@@ -30,7 +30,9 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--sizes", type=SIZES, default="1000,10000,100000", show_default=True, help="Memories, with commas.")
 @click.option("--embedder", metavar="NAME", default="static", show_default=True, help="For searchers that need one.")
 @click.option("--redis-url", metavar="URL", help="Use this server; by default one is started.")
-@click.option("--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="A labelled set: its texts.")
+@click.option(
+    "--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="A labelled set: its texts."
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Another one makes other texts.")
 @click.option(
     "--budget", "budget_s", type=click.FloatRange(min=1), default=300, show_default=True, help="Seconds for each cell."
@@ -43,6 +45,8 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @pass_state
 def speed(
     state: State,
+    /,
+    *,
     stores: tuple[str, ...],
     searchers: tuple[str, ...],
     sizes: tuple[int, ...],

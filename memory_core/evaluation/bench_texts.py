@@ -14,21 +14,26 @@ from random import Random
 from memory_core.model import SHARED_USER_ID, MemoryEntry, MemoryId
 from memory_core.policy import expiry, ttl_by_importance
 
-_COMMON = (
+
+def _listed(words: str) -> list[str]:
+    return words.split()
+
+
+_COMMON = _listed(
     "the a to of and in for with on is that it user prefers uses project team after before every when because not "
     "works should meeting server report review deploy test release customer budget writes reads morning week friday "
     "office home travel coffee keyboard editor python database index cache query backup branch commit feature design "
     "document invoice contract deadline garden bicycle train guitar dinner family doctor school language lesson book "
     "likes avoids bought moved learned planned asked fixed changed keeps needs wants remembers agreed decided renamed "
     "short answers examples dark theme tabs spaces french spanish german tea music running cooking photos weather"
-).split()
-_SYLLABLES = "ba cor den fal gim hol jan kel lum mar nov pel quin ros sel tor ur ves wil zan".split()
-_HAN_COMMON = (
-    "用户 喜欢 使用 项目 团队 会议 服务器 数据库 报告 部署 测试 发布 客户 预算 每天 早上 周五 办公室 回家 咖啡 键盘 编辑器 "
-    "索引 缓存 查询 备份 设计 文档 合同 截止 花园 自行车 火车 吉他 晚饭 家人 医生 学校 语言 课程 "
+)
+_SYLLABLES = _listed("ba cor den fal gim hol jan kel lum mar nov pel quin ros sel tor ur ves wil zan")
+_HAN_COMMON = _listed(
+    "用户 喜欢 使用 项目 团队 会议 服务器 数据库 报告 部署 测试 发布 客户 预算 每天 早上 周五 办公室 回家 咖啡 键盘 "
+    "编辑器 索引 缓存 查询 备份 设计 文档 合同 截止 花园 自行车 火车 吉他 晚饭 家人 医生 学校 语言 课程 "
     "简短 回答 例子 深色 主题 茶 音乐 "
     "跑步 做饭 照片 天气 决定 修改 需要 记得 同意 学习 计划 不喜欢 因为 所以 以后 之前 前端 后端 接口 框架"
-).split()
+)
 _HAN_CHARS = "山水风云江海星月松竹梅兰春夏秋冬东南西北金银铜铁青白赤玄安宁和平文武明光永长新旧天地人心石木火土"
 _RARE = 4_000
 _OPENINGS = ("what about", "which", "how does the user handle", "tell me about", "when is")

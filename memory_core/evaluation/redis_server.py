@@ -78,7 +78,8 @@ def _client(url: str) -> Generator[Any]:
         import redis
     except ModuleNotFoundError as error:
         raise MissingExtraError("Measuring Redis needs its client: pip install 'memory-talent[redis]'.") from error
-    client: Any = redis.Redis.from_url(url)
+    module: Any = redis
+    client = module.Redis.from_url(url)
     try:
         yield client
     except redis.RedisError as error:

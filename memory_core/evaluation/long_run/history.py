@@ -83,7 +83,9 @@ class History:
     def stale(self) -> list[tuple[str, str]]:
         """Return key and stamp of every version that was removed or replaced later."""
         return [
-            (key, stamp) for (key, stamp), write in self._stamps.items() if self._overwritten(write, begin=NEVER) is not None
+            (key, stamp)
+            for (key, stamp), write in self._stamps.items()
+            if self._overwritten(write, begin=NEVER) is not None
         ]
 
     def judge(self, seen: Seen) -> Fault | None:

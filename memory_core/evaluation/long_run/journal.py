@@ -31,6 +31,11 @@ class Journal:
         self._file.close()
 
 
+def journal_path(root: Path, process: int) -> Path:
+    """Return where process number `process` keeps its journal."""
+    return root / f"journal-{process}.jsonl"
+
+
 def lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the lines of a journal; a last line that was cut off is left out, a missing file is empty."""
     if not path.exists():

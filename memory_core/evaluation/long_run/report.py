@@ -48,8 +48,7 @@ class Outcome:
 def table(outcomes: Sequence[Outcome]) -> list[str]:
     """Return the outcomes as lines of text, faults named below their pair."""
     lines = [
-        f"{'store':9} {'searcher':9} {'operations':>10} {'seconds':>8} {'ops/s':>7} {'left':>6} {'checks':>8}"
-        f" {'errors':>6} {'lost':>5} {'ghosts':>6}"
+        "store     searcher  operations  seconds   ops/s   left   checks errors  lost ghosts",
     ]
     for one in outcomes:
         if one.not_run is not None:

@@ -14,9 +14,8 @@ from typing import Any
 
 from memory_core.evaluation.bench_pair import BenchPair
 from memory_core.evaluation.long_run.history import Fault, History, Seen, Write, read_line
-from memory_core.evaluation.long_run.journal import lines
+from memory_core.evaluation.long_run.journal import journal_path, lines
 from memory_core.evaluation.long_run.report import NAMED, Outcome
-from memory_core.evaluation.long_run.worker import journal_path
 
 _MODULE = "memory_core.evaluation.long_run.worker"
 _START_S = 120.0

@@ -19,9 +19,7 @@ SEARCHED = 400
 
 def verify(pair: BenchPair, seed: int, journals: Sequence[Path], target: Path) -> None:
     """Compare store, index and model by what a new process sees; the judge reads it from the journal `target`."""
-    history = History(
-        event for path in journals for event in map(read_line, lines(path)) if isinstance(event, Write)
-    )
+    history = History(event for path in journals for event in map(read_line, lines(path)) if isinstance(event, Write))
     provider = pair.open()
     journal = Journal(target)
     try:

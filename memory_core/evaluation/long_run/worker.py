@@ -13,15 +13,10 @@ from typing import Any
 
 from memory_core.evaluation.bench_pair import BenchPair
 from memory_core.evaluation.long_run.history import Write, read_line
-from memory_core.evaluation.long_run.journal import Journal, lines
+from memory_core.evaluation.long_run.journal import Journal, journal_path, lines
 from memory_core.evaluation.long_run.player import Player
 from memory_core.evaluation.long_run.stories import Stories
 from memory_core.evaluation.long_run.verify import verify
-
-
-def journal_path(root: Path, process: int) -> Path:
-    """Return where process number `process` keeps its journal."""
-    return root / f"journal-{process}.jsonl"
 
 
 def work(spec: dict[str, Any]) -> None:

@@ -37,7 +37,8 @@ def run(spec: dict[str, Any], out: TextIO) -> int:
                 tell("store_files", 0)
                 tell("store_bytes", used_bytes(pair.redis_url) - empty)
         else:
-            measure(pair, texts, size, Repeats(**spec["repeats"]), tell, lambda name: line(stage=name))
+            repeats = Repeats(**spec["repeats"])
+            measure(pair, texts, size, repeats=repeats, tell=tell, stage=lambda name: line(stage=name))
     except MemoryCoreError as error:
         line(failed=" ".join(str(error).split()))
         return 1

@@ -7,9 +7,20 @@ from typing import Any
 
 from memory_core.evaluation.speed.plan import Cell
 
-GROWING = ("search_ms_p50", "write_ms_p50", "visible_ms_p50", "injection_ms_p50", "cold_start_s", "memory_mb", "index_bytes")
+GROWING = (
+    "search_ms_p50",
+    "write_ms_p50",
+    "visible_ms_p50",
+    "injection_ms_p50",
+    "cold_start_s",
+    "memory_mb",
+    "index_bytes",
+)
 LIMITS_MS = {"search_ms_p95": 100.0, "write_ms_p95": 100.0}
 """The criterion: a pair is usable while 95 of 100 searches and 95 of 100 durable writes take at most 100 ms."""
+MIN_SPAN = 5
+MAX_REACH = 100
+"""Growth is continued only from sizes that differ by this factor, and only to this multiple of the largest one."""
 CRITERION = "usable while 95 of 100 searches and 95 of 100 durable writes take at most 100 ms each"
 
 
@@ -33,7 +44,9 @@ class Limit:
         """Say it for people."""
         if self.measured is not None:
             return f"not usable from {self.measured:,} on: {self.figure} is {self.value:,.0f} ms there"
-        beyond = "" if self.extrapolated is None else f"; by its growth until about {self.extrapolated:,} (extrapolated)"
+        beyond = (
+            "" if self.extrapolated is None else f"; by its growth until about {self.extrapolated:,} (extrapolated)"
+        )
         return f"usable up to {self.largest:,}, the largest size measured{beyond}"
 
     def to_json(self) -> dict[str, Any]:
@@ -50,8 +63,7 @@ def fitted_exponent(sizes: Sequence[float], values: Sequence[float]) -> float | 
         return None
     x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-    slope = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
-    return slope
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sum((a - mean_x) ** 2 for a in x)
 
 
 def _by_pair(cells: Sequence[Cell]) -> dict[tuple[str, str], list[Cell]]:
@@ -83,13 +95,12 @@ def limits(cells: Sequence[Cell]) -> list[Limit]:
         if not measured:
             continue
         broken = next(
-            ((cell, figure) for cell in measured for figure in LIMITS_MS if cell.figures[figure] > LIMITS_MS[figure]), None
+            ((cell, figure) for cell in measured for figure in LIMITS_MS if cell.figures[figure] > LIMITS_MS[figure]),
+            None,
         )
         if broken is not None:
             cell, figure = broken
-            found.append(
-                Limit(storer, searcher, measured[-1].size, cell.size, figure, cell.figures[figure], None)
-            )
+            found.append(Limit(storer, searcher, measured[-1].size, cell.size, figure, cell.figures[figure], None))
         else:
             found.append(Limit(storer, searcher, measured[-1].size, None, None, None, _beyond(measured)))
     return found
@@ -98,12 +109,14 @@ def limits(cells: Sequence[Cell]) -> list[Limit]:
 def _beyond(measured: Sequence[Cell]) -> int | None:
     """Return the size at which the first figure reaches its limit if it goes on growing as fitted."""
     last, reached = measured[-1], list[float]()
+    if last.size < MIN_SPAN * measured[0].size:
+        return None
     for figure, limit_ms in LIMITS_MS.items():
         exponent = _exponent(measured, figure)
         if exponent is not None and exponent > 0.05:
             reached.append(math.log(last.size) + math.log(limit_ms / last.figures[figure]) / exponent)
-    if not reached or min(reached) > math.log(1e9):
-        return None  # beyond a thousand million memories a fit over these sizes says nothing
+    if not reached or min(reached) > math.log(MAX_REACH * last.size):
+        return None
     size = math.exp(min(reached))
     step = 10 ** (len(str(int(size))) - 2)
     return int(size // step * step)

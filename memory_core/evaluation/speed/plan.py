@@ -65,9 +65,15 @@ FIGURES = (
     Figure("search_ms_p95", "ms", "one search, 95th percentile"),
     Figure("search_ms_p99", "ms", "one search, 99th percentile; only from 100 searches on"),
     Figure("hot_ms_p50", "ms", "the same query again and again, median"),
-    Figure("injection_ms_p50", "ms", "the instruction block for one prompt: memories that fit and important ones, median"),
+    Figure(
+        "injection_ms_p50", "ms", "the instruction block for one prompt: memories that fit and important ones, median"
+    ),
     Figure("injection_ms_p95", "ms", "the instruction block, 95th percentile"),
-    Figure("cold_start_s", "s", "a new process, imports included, until its first search answers; index and vectors deleted"),
+    Figure(
+        "cold_start_s",
+        "s",
+        "a new process, imports included, until its first search answers; index and vectors deleted",
+    ),
     Figure("warm_start_s", "s", "the same with the index present"),
     Figure("memory_mb", "MB", "resident memory of that process after 20 searches, above a bare interpreter"),
     Figure("store_bytes", "bytes", "what the store keeps on disk (Redis: in the server's memory)"),

@@ -90,7 +90,8 @@ def report_json(cells: Sequence[Cell], parameters: dict[str, Any], machine: dict
         "figures": {figure.name: {"unit": figure.unit, "what": figure.what} for figure in FIGURES},
         "cells": [cell.to_json() for cell in cells],
         "exponents": [
-            {"storer": storer, "searcher": searcher, **fitted} for (storer, searcher), fitted in exponents(cells).items()
+            {"storer": storer, "searcher": searcher, **fitted}
+            for (storer, searcher), fitted in exponents(cells).items()
         ],
         "criterion": CRITERION,
         "limits": [{**limit.to_json(), "sentence": limit.sentence()} for limit in limits(cells)],
@@ -119,8 +120,10 @@ def html_report(report: dict[str, Any], cells: Sequence[Cell]) -> str:
     about += [f"{name}: {_plain(value)}" for name, value in report["machine"].items()]
     about += [f"{name}: {_plain(value)}" for name, value in report["parameters"].items()]
     sections = [Section("Where and how", about)]
-    for storer in dict.fromkeys(cell.storer for cell in cells):
-        sections.append(Section(f"The store {storer}", [*_charts(storer, cells), *_tables(storer, cells)]))
+    sections += [
+        Section(f"The store {storer}", [*_charts(storer, cells), *_tables(storer, cells)])
+        for storer in dict.fromkeys(cell.storer for cell in cells)
+    ]
     sections.append(Section("Growth and limits", [_growth(cells), f"Criterion: {CRITERION}.", *_limits(cells)]))
     sections.append(Section("The figures", [f"{f.name} ({f.unit or 'number'}): {f.what}." for f in FIGURES]))
     return html_page("How fast each store is with each searcher", sections)
@@ -138,9 +141,7 @@ def _charts(storer: str, cells: Sequence[Cell]) -> list[Chart]:
     sizes = sorted({size for _, size in known})
     charts: list[Chart] = []
     for name, title, unit in PLOTTED:
-        series = {
-            searcher: [known.get((searcher, size), {}).get(name) for size in sizes] for searcher in searchers
-        }
+        series = {searcher: [known.get((searcher, size), {}).get(name) for size in sizes] for searcher in searchers}
         if any(value is not None for values in series.values() for value in values):
             charts.append(Chart(line_chart(f"{title} ({storer})", sizes, series, "memories", unit)))
     return charts
