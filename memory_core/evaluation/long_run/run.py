@@ -44,7 +44,7 @@ def run_pair(pair: BenchPair, plan: LongRun) -> Outcome:
         running = [pool.submit(_life, pair, plan, process, started, give_up) for process in range(plan.processes)]
         failures = [failure for future in running for failure in future.result()]
     failures += _process({**_spec(pair, plan), "verify": True}, None, max(give_up, time.monotonic() + _START_S))
-    return _judged(pair, plan, failures)
+    return judged(pair, plan, failures)
 
 
 def _spec(pair: BenchPair, plan: LongRun) -> dict[str, Any]:
@@ -95,7 +95,8 @@ def _process(spec: dict[str, Any], started: Barrier | None, give_up: float) -> l
     return []
 
 
-def _judged(pair: BenchPair, plan: LongRun, failures: Iterable[str]) -> Outcome:
+def judged(pair: BenchPair, plan: LongRun, failures: Iterable[str]) -> Outcome:
+    """Return what the journals of a run say; `failures` are processes that went wrong."""
     root = Path(pair.root)
     faults = [Fault("error", failure) for failure in failures]
     history, reads, times, entries = History(), list[Seen](), dict[str, list[tuple[float, float]]](), 0
