@@ -85,7 +85,7 @@ def speed(
         bench_folder(folder) as (work, _),
         prepared(work, stores, searchers, embedder, redis_url) as ground,
     ):
-        cells = run_cells(ground, plan, _Watched(plan))
+        cells = run_cells(ground, plan, Watched(plan))
         server = ground.redis_server
     parameters: dict[str, Any] = {**asdict(plan), "data": "" if data is None else data.name}
     report = report_json(cells, {**parameters, "embedder": embedder, "redis": server}, describe_machine())
@@ -102,7 +102,7 @@ def speed(
             say(line)
 
 
-class _Watched:
+class Watched:
     """Says on stderr how far it is, when somebody watches."""
 
     def __init__(self, plan: "Plan") -> None:

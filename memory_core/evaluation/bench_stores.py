@@ -1,5 +1,6 @@
 """Which stores a measurement can use here: names checked, a Redis server found or started, what lacks said."""
 
+import shutil
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -29,9 +30,9 @@ class Ground:
     @contextmanager
     def pair(self, storer: str, searcher: str, name: str) -> Generator[BenchPair]:
         """Give an empty pair in a folder of that name; its keys on a server are deleted afterwards."""
-        prefix = fresh_prefix()
+        prefix, root = fresh_prefix(), self.folder / name
         try:
-            yield BenchPair(storer, searcher, str(self.folder / name), self.embedder, self.redis_url, prefix)
+            yield BenchPair(storer, searcher, str(root), self.embedder, self.redis_url, prefix)
         finally:
             if storer == "redis":
                 drop_prefix(self.redis_url, prefix)
@@ -52,6 +53,7 @@ class Ground:
                     provider.get(pair.work)
                 finally:
                     provider.close()
+                    shutil.rmtree(pair.root, ignore_errors=True)
         except MissingExtraError as error:
             return str(error)
         return None

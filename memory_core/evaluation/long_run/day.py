@@ -30,7 +30,7 @@ def run_all(
                 with ground.pair(storer, searcher, f"{storer}-{searcher}") as pair:
                     outcome = run_pair(pair, plan)
                 if outcome.holds:
-                    shutil.rmtree(Path(pair.root))
+                    shutil.rmtree(Path(pair.root), ignore_errors=True)
             outcomes.append(outcome)
             told(outcome)
     return outcomes

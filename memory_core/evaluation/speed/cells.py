@@ -22,7 +22,7 @@ _CHILD = "memory_core.evaluation.speed.child"
 _START_QUERIES = 20
 
 
-class _NotMeasuredError(Exception):
+class NotMeasuredError(Exception):
     """Why a cell, or the rest of it, has no figures."""
 
 
@@ -59,15 +59,15 @@ class _Filled:
     def copy_to(self, pair: BenchPair, budget_s: float) -> dict[str, float]:
         """Fill the pair's store and return what was measured on the way."""
         if self.storer == "redis":
-            return _run_child(self._spec(pair), budget_s, Path(pair.root))
+            return run_child(self._spec(pair), budget_s, Path(pair.root))
         if self._reason is None and not self._figures:
             template = BenchPair(self.storer, "fulltext", str(self._root), self._ground.embedder)
             try:
-                self._figures = _run_child(self._spec(template), budget_s, self._root)
-            except _NotMeasuredError as reason:
+                self._figures = run_child(self._spec(template), budget_s, self._root)
+            except NotMeasuredError as reason:
                 self._reason = str(reason)
         if self._reason is not None:
-            raise _NotMeasuredError(self._reason)
+            raise NotMeasuredError(self._reason)
         shutil.copytree(self._root, pair.root, dirs_exist_ok=True)
         return dict(self._figures)
 
@@ -89,9 +89,9 @@ def _cell(ground: Ground, plan: Plan, filled: _Filled, searcher: str) -> Cell:
             figures.update(filled.copy_to(pair, plan.budget_s))
             give_up = begin + plan.budget_s
             spec = _spec(plan, pair, filled.size, "measure")
-            _run_child(spec, give_up - time.monotonic(), Path(pair.root), figures)
+            run_child(spec, give_up - time.monotonic(), Path(pair.root), figures)
             _starts(plan, pair, filled.size, give_up, figures)
-        except _NotMeasuredError as why:
+        except NotMeasuredError as why:
             reason = str(why)
         finally:
             shutil.rmtree(pair.root, ignore_errors=True)
@@ -109,7 +109,7 @@ def _spec(plan: Plan, pair: BenchPair, size: int, do: str) -> dict[str, Any]:
     }
 
 
-def _run_child(
+def run_child(
     spec: dict[str, Any], budget_s: float, folder: Path, figures: dict[str, float] | None = None
 ) -> dict[str, float]:
     """Run a child to its end and put what it told into `figures`, also when it did not come to its end."""
@@ -118,7 +118,7 @@ def _run_child(
     stage, failed = "start", None
     try:
         _run([sys.executable, "-m", _CHILD, json.dumps(spec)], budget_s, told)
-    except _NotMeasuredError as reason:
+    except NotMeasuredError as reason:
         failed = str(reason)
     for line in told.read_text("utf-8").splitlines():
         with suppress(ValueError):
@@ -129,7 +129,7 @@ def _run_child(
                 name, value = fields["figure"]
                 figures[name] = float(value)
     if failed is not None:
-        raise _NotMeasuredError(f"{stage}: {failed}")
+        raise NotMeasuredError(f"{stage}: {failed}")
     return figures
 
 
@@ -142,13 +142,13 @@ def _run(command: list[str], budget_s: float, output: Path) -> None:
         try:
             code = process.wait(max(0.1, budget_s))
         except subprocess.TimeoutExpired:
-            raise _NotMeasuredError("the budget was used up") from None
+            raise NotMeasuredError("the budget was used up") from None
         finally:
             process.kill()
             process.wait()
     if code != 0:
         said = errors.read_text("utf-8", "replace").strip().splitlines()[-1:] or ["it said nothing"]
-        raise _NotMeasuredError(f"the process ended with {code}: {said[0][:300]}")
+        raise NotMeasuredError(f"the process ended with {code}: {said[0][:300]}")
 
 
 def _starts(plan: Plan, pair: BenchPair, size: int, give_up: float, figures: dict[str, float]) -> None:
@@ -162,19 +162,20 @@ def _starts(plan: Plan, pair: BenchPair, size: int, give_up: float, figures: dic
     }
     for folder in (pair.index_folder, pair.cache_folder):
         shutil.rmtree(folder, ignore_errors=True)
-    figures["cold_start_s"] = _start(spec, give_up, pair, "cold start")["start_s"]
-    warm = [_start(spec, give_up, pair, "warm start") for _ in range(plan.repeats.warm_starts)]
+    figures["cold_start_s"] = timed_start(spec, give_up, pair, "cold start")["start_s"]
+    warm = [timed_start(spec, give_up, pair, "warm start") for _ in range(plan.repeats.warm_starts)]
     figures["warm_start_s"] = median(one["start_s"] for one in warm)
     figures["memory_mb"] = median(one["memory_mb"] for one in warm)
 
 
-def _start(spec: dict[str, Any], give_up: float, pair: BenchPair, stage: str) -> dict[str, float]:
+def timed_start(spec: dict[str, Any], give_up: float, pair: BenchPair, stage: str) -> dict[str, float]:
+    """Start a new process and return what it measured; `stage` stands in the reason when it could not."""
     output = Path(pair.root) / "start.json"
     try:
         _run([sys.executable, "-P", start.__file__, json.dumps(spec)], give_up - time.monotonic(), output)
         result: dict[str, float] = json.loads(output.read_text("utf-8"))
-    except (_NotMeasuredError, ValueError) as reason:
-        raise _NotMeasuredError(f"{stage}: {reason}") from reason
+    except (NotMeasuredError, ValueError) as reason:
+        raise NotMeasuredError(f"{stage}: {reason}") from reason
     if not result["hits"]:
-        raise _NotMeasuredError(f"{stage}: no query found anything")
+        raise NotMeasuredError(f"{stage}: no query found anything")
     return result
