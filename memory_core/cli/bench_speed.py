@@ -110,6 +110,7 @@ class Watched:
         self._done = 0
 
     def __call__(self, cell: "Cell") -> None:
+        """Count a cell, and say it."""
         self._done += 1
         if sys.stderr.isatty():
             what = f"{cell.storer} × {cell.searcher} at {cell.size:,}: {cell.seconds:.0f} s"

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,15 @@ from memory_core.evaluation.speed import Cell, Plan
 from .conftest import Cli, one_sentence
 
 QUICK = ("bench", "speed", "--quick", "--stores", "kv", "--searchers", "fulltext", "--sizes", "20,40")
+
+
+def giving(value: object) -> Callable[..., object]:
+    """Return a function that takes anything and gives `value`."""
+
+    def give(*_: object, **__: object) -> object:
+        return value
+
+    return give
 
 
 def test_speed_prints_a_table_and_writes_its_reports(cli: Cli, workspace: Path) -> None:
@@ -58,7 +68,7 @@ def test_long_run_fails_with_the_first_faults_named_and_keeps_the_files(
 ) -> None:
     faults = (Fault("lost", "recall: p0-1 is not there\x1b[2J"), Fault("ghost", "search: p0-2 shows w0x1z"))
     bad = Outcome("kv", "fulltext", 60, 1.0, lost=1, ghosts=1, faults=faults)
-    monkeypatch.setattr(day, "run_pair", lambda _pair, _plan: bad)
+    monkeypatch.setattr(day, "run_pair", giving(bad))
     result = cli("bench", "long-run", "--stores", "kv", "--searchers", "fulltext")
     assert result.code == 1
     assert "lost: recall: p0-1 is not there" in result.out
@@ -112,8 +122,8 @@ def test_progress_is_said_only_when_somebody_watches(
 
 
 def test_the_outcomes_of_a_long_run_are_said_when_somebody_watches(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(day, "run_pair", lambda _pair, _plan: Outcome("kv", "fulltext", 60, 1.0))
-    monkeypatch.setattr(day.shutil, "rmtree", lambda _path, **_: None)
+    monkeypatch.setattr(day, "run_pair", giving(Outcome("kv", "fulltext", 60, 1.0)))
+    monkeypatch.setattr(day.shutil, "rmtree", giving(None))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     result = cli("bench", "long-run", "--stores", "kv", "--searchers", "fulltext")
     assert result.code == 0

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,18 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
         yield ground
 
 
+def giving(value: object) -> Callable[..., object]:
+    """Return a function that takes anything and gives `value`."""
+
+    def give(*_: object, **__: object) -> object:
+        return value
+
+    return give
+
+
 def plan(*storers: str, searchers: tuple[str, ...] = ("fulltext",), **more: Any) -> Plan:
-    return Plan(storers, searchers, **{"sizes": (30,), "repeats": QUICK, "budget_s": 100.0, **more})
+    settings: dict[str, Any] = {"sizes": (30,), "repeats": QUICK, "budget_s": 100.0, **more}
+    return Plan(storers, searchers, **settings)
 
 
 @pytest.mark.parametrize("storer", ["markdown", "kv", "redis"])
@@ -112,7 +122,11 @@ def test_a_start_that_fails_or_finds_nothing_is_no_figure(ground: Ground, monkey
     assert cell.not_measured.startswith("cold start: the process ended with 1")
     assert "after_ms_p50" in cell.figures
     assert "cold_start_s" not in cell.figures
-    monkeypatch.setattr(cells, "_run", lambda _command, _budget, output: output.write_text('{"hits": 0}'))
+
+    def nothing_found(_command: list[str], _budget_s: float, output: Path) -> None:
+        output.write_text('{"hits": 0}')
+
+    monkeypatch.setattr(cells, "_run", nothing_found)
     pair = BenchPair("kv", "fulltext", str(ground.folder))
     with pytest.raises(cells.NotMeasuredError, match="no query found anything"):
         cells.timed_start({}, 1e12, pair, "warm start")
@@ -160,7 +174,7 @@ def test_what_is_not_found_after_a_write_is_a_failure(tmp_path: Path, monkeypatc
     pair = BenchPair("kv", "fulltext", str(tmp_path / "pair"))
     assert told_by(spec_of(pair, "fill"))[0] == 0
     monkeypatch.setattr(measuring, "_VISIBLE_S", 0.05)
-    monkeypatch.setattr(FulltextSearcher, "search", lambda _self, _query: [])
+    monkeypatch.setattr(FulltextSearcher, "search", giving([]))
     code, lines = told_by(spec_of(pair, "measure"))
     assert code == 1
     assert lines[-1]["failed"] == "a written memory was not found within 0.05 s"
@@ -197,7 +211,7 @@ def test_redis_is_given_started_or_lacking_with_a_reason(
         with prepared(tmp_path / "given", ["redis"], ["fulltext"], "static", ground.redis_url) as given:
             assert given.redis_server == GIVEN_SERVER
             assert given.redis_url == ground.redis_url
-    monkeypatch.setattr(server.shutil, "which", lambda _: None)
+    monkeypatch.setattr(server.shutil, "which", giving(None))
     with prepared(tmp_path / "none", ["kv", "redis"], ["fulltext"], "static", None) as without:
         found = run_cells(without, plan("redis"))
     assert found[0].not_measured is not None
