@@ -126,14 +126,14 @@ def randomisation_p(deltas: Sequence[Sequence[float]], seed: int = 0) -> list[fl
     values = np.array(deltas, dtype=np.float64).T
     # Sums of the same numbers in another order differ in their last bits.
     least = np.abs(values.sum(axis=0)) - 1e-9 * np.abs(values).sum(axis=0)
-    count, draw = len(values), np.random.default_rng(seed)
+    rows, draw = len(values), np.random.default_rng(seed)
     reached = np.zeros(len(deltas), dtype=np.int64)
     for first in range(0, ROUNDS, _CHUNK):
         rounds = min(_CHUNK, ROUNDS - first)
-        bits = np.frombuffer(draw.bytes(rounds * -(-count // 8)), dtype=np.uint8).reshape(rounds, -1)
-        signs = np.unpackbits(bits, axis=1, count=count) * 2.0 - 1
+        bits = np.frombuffer(draw.bytes(rounds * -(-rows // 8)), dtype=np.uint8).reshape(rounds, -1)
+        signs = np.unpackbits(bits, axis=1, count=rows) * 2.0 - 1
         reached += np.count_nonzero(np.abs(signs @ values) >= least, axis=0)
-    chances = ((reached + 1) / (ROUNDS + 1)).tolist()
+    chances = [(count + 1) / (ROUNDS + 1) for count in map(int, reached)]
     for place in range(len(deltas)):
         changed = values[:, place][values[:, place] != 0]
         if len(changed) <= _EXACT_UP_TO:
