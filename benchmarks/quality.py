@@ -1,14 +1,14 @@
 """Do the searchers still find as well as docs/search.md says? `python benchmarks/quality.py --data DIR [--check]`.
 
-Measures as `memory-core bench quality` does, with the same code, and holds the figures against the promises. With
-`--check` the exit code is 1 when one does not hold. Vectors are cached in `--cache`, so that a second run embeds nothing.
+Measures as `memory-core bench quality` does, with the same code, and holds the figures against the promises; with
+`--check` the exit code is 1 when one does not hold. Vectors are cached in `--cache`: a second run embeds nothing.
 """
 
 import argparse
 import json
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,8 @@ def main() -> int:
             results.append(result)
             print(line(result), flush=True)
     if options.json:
-        options.json.write_text(json.dumps([asdict(result) for result in results], indent=2))
+        rows = [asdict(replace(result, each={}, kinds={})) for result in results]
+        options.json.write_text(json.dumps(rows, indent=2))
     wrong = broken(results, options.embedder)
     for sentence in wrong:
         print(f"DOES NOT HOLD  {sentence}")

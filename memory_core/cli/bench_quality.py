@@ -96,7 +96,7 @@ def _run(state: State, /, **options: Any) -> "Report":
             raise click.UsageError(f"There is no folder {path.absolute().parent} to write {path.name} into.")
     setup, embedder = _setup(state, options["embedder"], options["cache"], options["store"], own=options["own"])
     wanted: list[str] = options["searchers"] or SEARCHERS.split(",")
-    _check_names(wanted, options["store"])
+    _check_names(wanted, embedder, options["store"])
     sets = _own(state, options["queries"], options["seed"]) if options["own"] else _labelled(options)
     if options["questions"]:
         sets = [data.head(options["questions"]) for data in sets]
@@ -131,12 +131,15 @@ def _setup(
     return Setup(embedder_settings(name), state.workspace, state.config_file, cache, store or ""), name
 
 
-def _check_names(searchers: Sequence[str], store: str | None) -> None:
+def _check_names(searchers: Sequence[str], embedder: str, store: str | None) -> None:
+    from memory_core.evaluation.opening import MINILM
     from memory_core.plugins import get_registry
 
     for name in searchers:
         get_registry().backend("searcher", name)
-    if store:
+    if embedder != MINILM:
+        get_registry().backend("embedder", embedder)
+    if store is not None:
         get_registry().backend("storer", store)
 
 
