@@ -24,6 +24,7 @@ PACKAGES = (
     "ir-measures",
 )
 """Those whose version can change a figure."""
+CPUINFO = Path("/proc/cpuinfo")  # only Linux has it
 
 
 def describe_machine() -> dict[str, Any]:
@@ -63,11 +64,11 @@ def _system() -> str:
 
 def _processor() -> str:
     try:
-        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+        for line in CPUINFO.read_text("utf-8", "replace").splitlines():
             if line.lower().startswith("model name"):
                 return " ".join(line.partition(":")[2].split())
     except OSError:
-        pass  # only Linux has this file
+        pass  # another system: `platform` knows at least the family
     return platform.processor() or platform.machine() or "unknown"
 
 
