@@ -61,12 +61,12 @@ def long_run(
     memory-core bench long-run
     memory-core bench long-run --stores kv --searchers lancedb --operations 2000 --json run.json
     """
-    from memory_core.evaluation.bench_stores import prepared
+    from memory_core.evaluation.bench_stores import busy, load_average, prepared
     from memory_core.evaluation.long_run import LongRun, report_json, table
     from memory_core.evaluation.long_run.day import run_all
     from memory_core.evaluation.machine import describe_machine
 
-    plan = LongRun(operations, processes, seed, budget_s)
+    plan, load, machine = LongRun(operations, processes, seed, budget_s), load_average(), describe_machine()
 
     def told(outcome: "Outcome") -> None:
         if sys.stderr.isatty():
@@ -81,8 +81,15 @@ def long_run(
         if wrong:
             keep()
             warn(f"What they left is kept in {work}.")
-    parameters = {**asdict(plan), "stores": stores, "searchers": searchers, "embedder": embedder, "redis": server}
-    report = report_json(outcomes, parameters, describe_machine())
+    parameters = {
+        **asdict(plan),
+        "stores": stores,
+        "searchers": searchers,
+        "embedder": embedder,
+        "redis": server,
+        "load": load,
+    }
+    report = report_json(outcomes, parameters, machine)
     if json_file is not None:
         json_file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8")
     if state.as_json:
@@ -90,4 +97,6 @@ def long_run(
     else:
         for line in table(outcomes):
             say(line)
+    if (sentence := busy(load, machine["cores"])) is not None:
+        warn(sentence)
     return 1 if wrong else None

@@ -71,7 +71,7 @@ def speed(
     memory-core bench speed --sizes 1000,10000
     memory-core bench speed --stores kv --searchers fulltext,lancedb --html speed.html
     """
-    from memory_core.evaluation.bench_stores import prepared
+    from memory_core.evaluation.bench_stores import busy, load_average, prepared
     from memory_core.evaluation.extras import require
     from memory_core.evaluation.machine import describe_machine
     from memory_core.evaluation.speed import Plan, Repeats, csv_text, html_report, report_json, run_cells, table
@@ -79,6 +79,7 @@ def speed(
 
     if html_file is not None:
         require("matplotlib")
+    load, machine = load_average(), describe_machine()
     texts = "" if data is None else str(data.absolute())
     plan = Plan(stores, searchers, sizes, budget_s, seed, texts, QUICK if quick else Repeats())
     with (
@@ -88,7 +89,7 @@ def speed(
         cells = run_cells(ground, plan, Watched(plan))
         server = ground.redis_server
     parameters: dict[str, Any] = {**asdict(plan), "data": "" if data is None else data.name}
-    report = report_json(cells, {**parameters, "embedder": embedder, "redis": server}, describe_machine())
+    report = report_json(cells, {**parameters, "embedder": embedder, "redis": server, "load": load}, machine)
     if json_file is not None:
         json_file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8")
     if csv_file is not None:
@@ -100,6 +101,8 @@ def speed(
     else:
         for line in table(cells):
             say(line)
+    if (sentence := busy(load, machine["cores"])) is not None:
+        warn(sentence)
 
 
 class Watched:

@@ -1,5 +1,6 @@
 """Which stores a measurement can use here: names checked, a Redis server found or started, what lacks said."""
 
+import os
 import shutil
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,6 +16,21 @@ STORERS = ("markdown", "kv", "redis")
 SEARCHERS = ("fulltext", "whoosh", "numpy", "lancedb", "hybrid")
 OWN_SERVER = "a redis-server of its own (appendonly yes, appendfsync always)"
 GIVEN_SERVER = "the given server"
+
+
+def load_average() -> float | None:
+    """Return how many processes wanted a processor in the last minute, None where the system does not tell."""
+    try:
+        return round(os.getloadavg()[0], 1)
+    except (AttributeError, OSError):
+        return None
+
+
+def busy(load: float | None, cores: int) -> str | None:
+    """Return a sentence when others keep the machine busy, so that figures say little; else None."""
+    if load is None or load <= cores / 2:
+        return None
+    return f"The machine was busy at the start (load {load:g} on {cores} cores): repeat this when it is quiet."
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_core.cli import bench_speed
+from memory_core.evaluation import bench_stores
 from memory_core.evaluation.long_run import Fault, Outcome, day
 from memory_core.evaluation.speed import Cell, Plan
 
@@ -23,6 +24,25 @@ def giving(value: object) -> Callable[..., object]:
         return value
 
     return give
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing depend on what else the machine does."""
+    monkeypatch.setattr(bench_stores, "load_average", giving(0.0))
+
+
+def test_a_busy_machine_is_named(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_stores, "load_average", giving(99.0))
+    monkeypatch.setattr(day, "run_pair", giving(Outcome("kv", "fulltext", 60, 1.0)))
+    monkeypatch.setattr("memory_core.evaluation.long_run.day.shutil.rmtree", giving(None))
+    result = cli("bench", "long-run", "--stores", "kv", "--searchers", "fulltext")
+    assert result.code == 0
+    assert result.err.startswith("The machine was busy at the start (load 99 on ")
+    result = cli("bench", "speed", "--quick", "--stores", "kv", "--searchers", "fulltext", "--sizes", "20")
+    assert "busy" in result.err
+    assert bench_stores.busy(None, 2) is None
+    assert bench_stores.busy(1.0, 2) is None
 
 
 def test_speed_prints_a_table_and_writes_its_reports(cli: Cli, workspace: Path) -> None:
@@ -123,7 +143,7 @@ def test_progress_is_said_only_when_somebody_watches(
 
 def test_the_outcomes_of_a_long_run_are_said_when_somebody_watches(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(day, "run_pair", giving(Outcome("kv", "fulltext", 60, 1.0)))
-    monkeypatch.setattr(day.shutil, "rmtree", giving(None))
+    monkeypatch.setattr("memory_core.evaluation.long_run.day.shutil.rmtree", giving(None))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     result = cli("bench", "long-run", "--stores", "kv", "--searchers", "fulltext")
     assert result.code == 0

@@ -267,7 +267,7 @@ def test_stories_are_known_by_their_stamp() -> None:
 
 
 def test_without_redis_its_pairs_are_not_run_and_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server.shutil, "which", giving(None))
+    monkeypatch.setattr("memory_core.evaluation.redis_server.shutil.which", giving(None))
     with prepared(tmp_path, ["redis"], ["fulltext"], "static", None) as ground:
         told: list[Outcome] = []
         (outcome,) = run_all(ground, ["redis"], ["fulltext"], LongRun(8, 1), told.append)
@@ -282,7 +282,7 @@ def test_a_redis_that_does_not_start_or_answer_is_refused(tmp_path: Path, monkey
     broken = tmp_path / "redis-server"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr(server.shutil, "which", giving(str(broken)))
+    monkeypatch.setattr("memory_core.evaluation.redis_server.shutil.which", giving(str(broken)))
     with pytest.raises(StorageUnavailableError, match="did not start"), server.temporary_redis(tmp_path / "data"):
         pass
     with pytest.raises(StorageUnavailableError, match="cannot be asked"):

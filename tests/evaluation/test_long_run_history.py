@@ -102,7 +102,8 @@ def test_a_fault_says_what_where_and_since_when() -> None:
 @settings(deadline=None)
 def test_a_store_that_does_one_thing_after_the_other_is_never_blamed(steps: list[tuple[str, float, float]]) -> None:
     """Each operation takes effect at one moment; begin and end lie around it, and may overlap those of others."""
-    history, reads, holds = History(), list[Seen](), None
+    history, reads = History(), list[Seen]()
+    holds: str | None = None
     for moment, (what, before, after) in enumerate(steps):
         begin, end = moment - before, moment + after
         if what == "read":

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from memory_core.errors import ConfigError, UnknownBackendError
-from memory_core.evaluation import redis_server as server
 from memory_core.evaluation.bench_pair import BenchPair
 from memory_core.evaluation.bench_stores import GIVEN_SERVER, OWN_SERVER, Ground, prepared
 from memory_core.evaluation.datasets import load_dataset
@@ -211,7 +210,7 @@ def test_redis_is_given_started_or_lacking_with_a_reason(
         with prepared(tmp_path / "given", ["redis"], ["fulltext"], "static", ground.redis_url) as given:
             assert given.redis_server == GIVEN_SERVER
             assert given.redis_url == ground.redis_url
-    monkeypatch.setattr(server.shutil, "which", giving(None))
+    monkeypatch.setattr("memory_core.evaluation.redis_server.shutil.which", giving(None))
     with prepared(tmp_path / "none", ["kv", "redis"], ["fulltext"], "static", None) as without:
         found = run_cells(without, plan("redis"))
     assert found[0].not_measured is not None
