@@ -76,8 +76,8 @@ def test_a_write_that_never_returned_may_have_happened_or_not() -> None:
         assert judged([OLD, unsure], seen(stamp, 100)) is None
     assert judged([OLD, unsure], seen(None, 100)) == "lost"
     unsure_removal = Write("k", None, 20, NEVER)
-    for stamp in ("old", None):
-        assert judged([OLD, unsure_removal], seen(stamp, 100)) is None
+    for shown in ("old", None):
+        assert judged([OLD, unsure_removal], seen(shown, 100)) is None
 
 
 def test_stale_versions_are_those_that_something_came_after() -> None:
