@@ -138,8 +138,8 @@ def randomisation_p(deltas: Sequence[Sequence[float]], seed: int = 0) -> list[fl
         changed = values[:, place][values[:, place] != 0]
         if len(changed) <= _EXACT_UP_TO:
             every: list[tuple[float, ...]] = list(product((-1.0, 1.0), repeat=len(changed)))
-            signs = np.array(every).reshape(-1, len(changed))
-            chances[place] = float(np.mean(np.abs(signs @ changed) >= least[place]))
+            signs = np.array(every, dtype=np.float64).reshape(len(every), len(changed))
+            chances[place] = np.count_nonzero(np.abs(signs @ changed) >= least[place]) / len(every)
     return chances
 
 
