@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from memory_core.evaluation.report import Report
     from memory_core.evaluation.study import Setup
 
-SEARCHERS = "fulltext,whoosh,lancedb,hybrid"
+SEARCHERS: str = "fulltext,whoosh,lancedb,hybrid"
 EMBEDDER = "static"
 """What makes the vectors where nothing is configured: it needs no download and a fraction of a millisecond a text."""
 FILE = click.Path(path_type=Path, dir_okay=False)

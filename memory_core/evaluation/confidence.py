@@ -5,7 +5,7 @@ Everything is seeded: the same scores give the same figures.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from memory_core.evaluation.extras import require
@@ -137,9 +137,9 @@ def randomisation_p(deltas: Sequence[Sequence[float]], seed: int = 0) -> list[fl
     for place in range(len(deltas)):
         changed = values[:, place][values[:, place] != 0]
         if len(changed) <= _EXACT_UP_TO:
-            every = np.arange(2 ** len(changed))
-            signs = (every[:, None] >> np.arange(len(changed)) & 1) * 2.0 - 1
-            chances[place] = float(np.mean(np.abs(signs @ changed) >= least[place]))
+            every: list[tuple[float, ...]] = list(product((-1.0, 1.0), repeat=len(changed)))
+            signs = np.array(every, dtype=np.float64).reshape(len(every), len(changed))
+            chances[place] = np.count_nonzero(np.abs(signs @ changed) >= least[place]) / len(every)
     return chances
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from memory_core.errors import ConfigError, did_you_mean
 from memory_core.model import MemoryEntry
@@ -140,9 +140,10 @@ def _rows(directory: Path, name: str) -> Iterator[dict[str, Any]]:
             for line in lines:
                 if not line.strip():
                     continue
-                row: Any = json.loads(line)
-                if not isinstance(row, dict) or "id" not in row or "text" not in row:
+                found: Any = json.loads(line)
+                if not isinstance(found, dict) or "id" not in found or "text" not in found:
                     raise ValueError("a line lacks `id` or `text`")
+                row = cast("dict[str, Any]", found)
                 if not isinstance(row.get("meta") or {}, dict):
                     raise ValueError("`meta` is no object")
                 yield row

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from memory_core.errors import ConfigError, InvalidKeyError, did_you_mean
 from memory_core.evaluation.datasets import Dataset, Document, Question
@@ -126,7 +126,7 @@ def _from_json(line: str, where: str) -> GivenQuery:
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{where} is no JSON: {error}.") from error
     query, keys, kind = row.get("query"), row.get("keys", row.get("key")), row.get("type", "")
-    grades: Any = keys if isinstance(keys, dict) else dict.fromkeys(_listed(keys), 1)
+    grades = cast("dict[str, Any]", keys) if isinstance(keys, dict) else dict[str, Any].fromkeys(_listed(keys), 1)
     if not isinstance(query, str) or not query.strip() or not grades or not isinstance(kind, str):
         raise ConfigError(f'{where} is no query: it needs "query" and "keys", such as {_EXAMPLE}.')
     if not all(isinstance(grade, int) and not isinstance(grade, bool) and grade > 0 for grade in grades.values()):
@@ -140,5 +140,6 @@ _EXAMPLE = '{"query": "which editor?", "keys": ["editor"]}'
 def _listed(keys: Any) -> list[str]:
     if isinstance(keys, str):
         return [keys]
-    found: list[Any] = keys if isinstance(keys, list) else []
-    return found if all(isinstance(key, str) for key in found) else []
+    found = cast("list[object]", keys) if isinstance(keys, list) else []
+    names = [key for key in found if isinstance(key, str)]
+    return names if len(names) == len(found) else []

@@ -71,7 +71,8 @@ def bar_chart(
                     axes.plot([x, x], ends, color="#222222", linewidth=1)
         axes.set_xticks(range(len(groups)), [clean_text(group) for group in groups])
         if any(len(group) > 10 for group in groups) and len(groups) > 4:
-            axes.tick_params(axis="x", labelrotation=30)
+            for label in axes.get_xticklabels():
+                label.set(rotation=30, ha="right", rotation_mode="anchor")
         axes.set_xlim(-0.6, max(1, len(groups)) - 0.4)
         axes.set_ylabel(clean_text(unit))
         axes.grid(axis="y", color="#dddddd", linewidth=0.6)
@@ -116,8 +117,10 @@ def line_chart(
     def draw(axes: Any) -> None:
         if log_x and drawn:
             axes.set_xscale("log")
+            _plain_numbers(axes.xaxis, [at for at in places if at is not None])
         if log_y and drawn:
             axes.set_yscale("log")
+            _plain_numbers(axes.yaxis, drawn)
         shown = [math.nan if at is None else at for at in places]
         for place, (name, values) in enumerate(lines.items()):
             axes.plot(
@@ -163,6 +166,19 @@ def _chart(title: str, draw: Any, width_in: float) -> str:
     # Several charts stand in one page: ids that nothing refers to would be there twice.
     svg = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(clean_text(title))}" ', 1) + "\n"
+
+
+def _plain_numbers(axis: Any, values: Sequence[float]) -> None:
+    """Put plain numbers at a logarithmic axis' ticks, more of them where the values span few powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if max(values) / min(values) < 100 else (1.0,)))
+    axis.set_major_formatter(FuncFormatter(_number))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _number(value: float, _: object = None) -> str:
+    return f"{value:,.10g}"
 
 
 def _finite(values: Values, *, above_zero: bool = False) -> list[float | None]:

@@ -86,6 +86,7 @@ def json_data(found: Report) -> dict[str, Any]:
 
 
 def _result(found: Report, result: Result) -> dict[str, Any]:
+    nothing: dict[str, Any] = {}
     own = [row for row in found.rows if (row.dataset, row.searcher) == (result.dataset, result.searcher)]
     return {
         "dataset": result.dataset,
@@ -95,7 +96,7 @@ def _result(found: Report, result: Result) -> dict[str, Any]:
         "questions": result.questions,
         "index_s": result.index_s,
         "query_ms": result.query_ms,
-        "scores": next((_scores(row.scores) for row in own if not row.kind), {}),
+        "scores": next((_scores(row.scores) for row in own if not row.kind), nothing),
         "kinds": {row.kind: {"questions": row.questions, "scores": _scores(row.scores)} for row in own if row.kind},
     }
 

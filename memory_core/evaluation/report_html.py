@@ -1,6 +1,7 @@
 """The page for people: charts and tables of a comparison of searchers, in one file."""
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from memory_core.evaluation.figures import chance, signed, with_interval
 from memory_core.evaluation.page import Chart, Section, Table, html_page
@@ -108,7 +109,7 @@ def _facts(found: Report) -> Table:
 
 def _said(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {of}" for name, of in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value))
+        return ", ".join(f"{name} {of}" for name, of in cast("dict[str, object]", value).items())
+    if isinstance(value, list):
+        return ", ".join(map(str, cast("list[object]", value)))
     return "—" if value is None else str(value)

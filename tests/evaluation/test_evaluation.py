@@ -22,6 +22,7 @@ from memory_core.evaluation.opening import embedder_settings
 from memory_core.model import SearchHit, SearchQuery
 from memory_searcher_fulltext.searcher import FulltextSearcher
 from tests.evaluation.sets import QUESTIONS, write_set
+from tests.support.redis_server import RedisServer
 
 
 @pytest.fixture
@@ -123,12 +124,25 @@ def test_entries_may_pass_through_a_store_and_its_feed(tmp_path: Path, small: Pa
         raise AssertionError("a store with entries must not be handed out")
 
 
+def test_a_server_is_left_as_it_was(tmp_path: Path, small: Path) -> None:
+    dataset = load_dataset(small)
+    server = RedisServer(tmp_path).start()
+    overrides = {"storers": {"redis": {"url": server.url}}}
+    try:
+        for _ in range(2):
+            with open_solution("redis", "fulltext", tmp_path, dataset, overrides) as solution:
+                result = evaluate_solution(solution, dataset, "fulltext", store="redis")
+                assert len(list(solution.storer.scan())) == 3
+            assert result.scores == dict.fromkeys(MEASURES, 1.0)
+    finally:
+        server.stop()
+
+
 def test_a_follower_that_does_not_catch_up_is_no_result(
     tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def late(self: MemorySearcher, timeout_s: float) -> bool:
-        assert timeout_s > 0
-        return self is None
+    def late(_: MemorySearcher, timeout_s: float) -> bool:
+        return timeout_s <= 0
 
     monkeypatch.setattr(FulltextSearcher, "drain", late, raising=False)
     dataset = load_dataset(small)
