@@ -8,8 +8,8 @@ So a weak dense arm adds what it knows and cannot drown the words. Reciprocal ra
 less, on conversations.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from math import isfinite, sqrt
 
@@ -46,6 +46,24 @@ class Answer:
 def sight(unknown_share: float) -> float:
     """Return how far an arm can be trusted that does not know this share of the query's tokens."""
     return min(1.0, max(0.0, (BLIND_FROM - unknown_share) / (BLIND_FROM - READABLE_BELOW)))
+
+
+def confirmed(answers: Sequence[Answer], behind: Set[str]) -> list[Answer]:
+    """Return the answers without those hits of the arms `behind` that no other arm has with the same entry.
+
+    An arm that is behind may list what was removed, or a text that was replaced. When no other arm answers, there is
+    nothing to compare with, and all stay.
+    """
+    current = [answer for answer in answers if answer.name not in behind]
+    if not current or len(current) == len(answers):
+        return list(answers)
+    known = {hit.entry.id: hit.entry for answer in current for hit in answer.hits}
+
+    def checked(answer: Answer) -> Answer:
+        hits = [hit for hit in answer.hits if known.get(hit.entry.id) == hit.entry]
+        return replace(answer, hits=hits, scores={hit.entry.id: hit.score for hit in hits})
+
+    return [checked(answer) if answer.name in behind else answer for answer in answers]
 
 
 def fuse(answers: Sequence[Answer], method: str, dense_weight: float, limit: int) -> list[SearchHit]:
