@@ -24,9 +24,9 @@ class HybridSearcher(MemorySearcher):
 
     An entry is therefore found by its words as soon as it is stored, and by its meaning a little later. An arm that
     fails is named in `problems()` and in each hit's `explain` (`"NAME.failed": 1`), and the others answer; so is one
-    that has not caught up (`"NAME.pending": 1`; until then it ranks what the lexical arms found and adds nothing, because
-    it may hold what was removed or replaced), and one that cannot read the query (`"NAME.sight"` below 1). Only when
-    all arms fail does a call raise.
+    that has not caught up (`"NAME.pending": 1`), and one that cannot read the query (`"NAME.sight"` below 1). Until it
+    has caught up an arm only ranks what the lexical ones found, because it may hold what was removed or replaced. Only
+    when all arms fail does a call raise.
 
     Args:
         arms: Searchers by name; closed with the hybrid.
