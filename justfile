@@ -17,3 +17,4 @@ format:
 
 bench:
     python benchmarks/core.py
+    python benchmarks/stores.py

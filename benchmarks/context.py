@@ -5,15 +5,13 @@ are not measured along. Beside it stands one `json.dumps` of the same messages. 
 runs with nothing remembered from the run before. Exit code 1 when a promise does not hold.
 """
 
-import argparse
 import json
-import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
+
+from _measure import Row, arguments, median_s, report
 
 from memory_core.context.config import CompactionConfig, PruneConfig, TruncateArgsConfig
 from memory_core.context.plan import apply, plan
@@ -30,22 +28,6 @@ from memory_core.sessions.messages import (
 
 COUNT = 2_000
 LIMIT_MS = 20.0
-
-
-@dataclass
-class Row:
-    """One promise: what was measured, its bound, and whether it holds."""
-
-    name: str
-    value: float
-    unit: str
-    bound: float
-    detail: str = ""
-
-    @property
-    def holds(self) -> bool:
-        """Whether the value keeps within its bound."""
-        return self.value <= self.bound
 
 
 def english(count: int) -> list[Message]:
@@ -80,12 +62,7 @@ def agentic(count: int) -> list[Message]:
 
 def median_ms(run: Callable[[], object], times: int) -> float:
     """Return the median processor time of one call in milliseconds."""
-    measured: list[float] = []
-    for _ in range(times):
-        start = time.thread_time()
-        run()
-        measured.append(time.thread_time() - start)
-    return statistics.median(measured) * 1_000
+    return median_s(run, times, time.thread_time) * 1_000
 
 
 def measure(times: int) -> list[Row]:
@@ -111,17 +88,8 @@ def measure(times: int) -> list[Row]:
 
 def main() -> int:
     """Measure, print, and say by the exit code whether every promise holds."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--quick", action="store_true", help="fewer runs")
-    arguments = parser.parse_args()
-    rows = measure(5 if arguments.quick else 25)
-    for row in rows:
-        verdict = "ok  " if row.holds else "FAIL"
-        print(f"{verdict} {row.name:34} {row.value:8.2f} {row.unit} (≤ {row.bound:g})  {row.detail}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps([asdict(row) | {"holds": row.holds} for row in rows], indent=2) + "\n")
-    return 0 if all(row.holds for row in rows) else 1
+    options = arguments(__doc__)
+    return report(measure(5 if options.quick else 25), options.json)
 
 
 if __name__ == "__main__":

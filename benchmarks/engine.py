@@ -2,9 +2,11 @@
 
     python benchmarks/engine.py [--memories 10000] [--prompts 30] [--json FILE]
 
-Both are compared in one run, turn by turn: a bare agent of pydantic-ai against the engine with memory, session and
-bounded context over so many memories; the engine with a flush model that takes 0.5 s against one without a flush.
-The model answers from memory of its own, so that only our part is measured.
+Both are compared in one run, turn by turn: a bare agent of pydantic-ai against the engine over so many memories, as it
+is by default and without its ledger, with memory, session and bounded context; the engine with a flush model that takes
+0.5 s against one without a flush.
+The model answers from memory of its own, so that only our part is measured; work after a reply has ended before the
+next prompt. `cpu` is the processor's time, which a busy machine changes less.
 """
 
 import argparse
@@ -44,6 +46,11 @@ async def slow_flush(system: str, user: str, max_output_tokens: int) -> str:
     return "NO_REPLY"
 
 
+async def no_flush(system: str, user: str, max_output_tokens: int) -> str:
+    del system, user, max_output_tokens
+    return "NO_REPLY"
+
+
 async def timed(call: Callable[[], Awaitable[Any]]) -> float:
     started = time.perf_counter()
     await call()
@@ -71,24 +78,32 @@ def fill(engine: HarnessEngine, count: int, words: Words) -> None:
 
 async def overhead(folder: Path, memories: int, prompts: int) -> dict[str, float]:
     agent, words = Agent(model()), Words()
-    async with HarnessEngine(folder, folder / "home", model=model(), ledger=False) as engine:
-        await asyncio.to_thread(fill, engine, memories, words)
-        bare: list[float] = []
-        ours: list[float] = []
+    home = folder / "home"
+    plain = HarnessEngine(folder, home, model=model(), ledger=False)
+    default = HarnessEngine(folder, home, model=model(), memory_model=no_flush)
+    took: dict[str, list[float]] = {}
+    async with plain, default:
+        await asyncio.to_thread(fill, default, memories, words)
         for number in range(prompts + 3):
             text = f"{words.some(6)}?"
-            times = (
-                await timed(partial(agent.run, text)),
-                await timed(partial(engine.prompt, text, session="bench")),
-            )
-            if number >= 3:  # the first ones build the index and warm the caches
-                bare.append(times[0])
-                ours.append(times[1])
-    return {
-        "bare_p50_ms": statistics.median(bare),
-        "engine_p50_ms": statistics.median(ours),
-        "added_p50_ms": statistics.median(ours) - statistics.median(bare),
-    }
+            calls: dict[str, Callable[[], Awaitable[Any]]] = {
+                "bare": partial(agent.run, text),
+                "engine": partial(default.prompt, text, session="default"),
+                "engine_without_ledger": partial(plain.prompt, text, session="plain"),
+            }
+            for name, call in calls.items():
+                cpu = time.process_time()
+                wall = await timed(call)
+                if number >= 3:  # the first ones build the index and warm the caches
+                    took.setdefault(f"{name}_p50_ms", []).append(wall)
+                    took.setdefault(f"{name}_cpu_p50_ms", []).append((time.process_time() - cpu) * 1000)
+                await default.drain()
+                await plain.drain()
+    figures = {name: statistics.median(values) for name, values in took.items()}
+    for name in ("engine", "engine_without_ledger"):
+        for unit in ("p50_ms", "cpu_p50_ms"):
+            figures[f"{name}_adds_{unit}"] = figures[f"{name}_{unit}"] - figures[f"bare_{unit}"]
+    return figures
 
 
 async def flush_delay(folder: Path, prompts: int) -> dict[str, float]:

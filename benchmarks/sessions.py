@@ -4,17 +4,15 @@ Appending is measured beside the bare operation (open with `O_APPEND`, write the
 disk, the two in turn. Exit code 1 when a promise does not hold.
 """
 
-import argparse
 import json
 import os
 import statistics
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from _measure import Row, arguments, folder, in_turn, ratio, report
 
 from memory_core.sessions.file import FileAgentSession
 from memory_core.sessions.messages import (
@@ -27,29 +25,6 @@ from memory_core.sessions.messages import (
     user_message,
 )
 from memory_core.sessions.transcript import TranscriptLog
-
-
-@dataclass
-class Row:
-    """One promise: what was measured, its bound, and whether it holds."""
-
-    name: str
-    value: float
-    unit: str
-    bound: float
-    detail: str = ""
-
-    @property
-    def holds(self) -> bool:
-        """Whether the value keeps within its bound."""
-        return self.value <= self.bound
-
-
-@contextmanager
-def folder() -> Generator[Path]:
-    """Give a directory on the disk where the repository is, not in memory."""
-    with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR", "."), prefix=".bench-") as name:
-        yield Path(name).absolute()
 
 
 def conversation(count: int) -> list[Message]:
@@ -70,30 +45,29 @@ def conversation(count: int) -> list[Message]:
     return messages[:count]
 
 
+def bare_append(path: Path) -> Callable[[Message], None]:
+    """Return how to append one message to a file, durably and with nothing around it."""
+
+    def append(message: Message) -> None:
+        data = message_to_json(message).encode() + b"\n"
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(descriptor, data)
+        os.fsync(descriptor)
+        os.close(descriptor)
+
+    return append
+
+
 def bench_append(times: int, filled: int) -> Row:
     """Append one message to a session that has `filled` of them, against a bare append of the same bytes."""
-    ours: list[float] = []
-    theirs: list[float] = []
     with folder() as root:
         FileAgentSession("s", root, fsync=False).append(conversation(filled))
         session = FileAgentSession("s", root)
         bare = root / "bare.ndjson"
         bare.write_bytes(b"x" * (root / "s.messages.ndjson").stat().st_size)
-        for message in conversation(times):
-            data = message_to_json(message).encode() + b"\n"
-            start = time.perf_counter()
-            descriptor = os.open(bare, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            os.write(descriptor, data)
-            os.fsync(descriptor)
-            os.close(descriptor)
-            theirs.append(time.perf_counter() - start)
-            start = time.perf_counter()
-            session.append([message])
-            ours.append(time.perf_counter() - start)
+        measured = in_turn(lambda m: session.append([m]), bare_append(bare), conversation(times))
         assert len(FileAgentSession("s", root).messages()) == filled + times
-    mine, plain = statistics.median(ours) * 1_000, statistics.median(theirs) * 1_000
-    detail = f"{mine:.3f} ms against {plain:.3f} ms"
-    return Row(f"durable append to {filled:,} messages", mine / plain, "× append, fsync", 2.0, detail)
+    return ratio(f"durable append to {filled:,} messages", measured, "append, fsync", 2.0)
 
 
 def bench_reopen(count: int, times: int) -> list[Row]:
@@ -124,52 +98,29 @@ def bench_reopen(count: int, times: int) -> list[Row]:
 
 def bench_transcript(times: int) -> Row:
     """Log one message, against a bare append of the same bytes."""
-    ours: list[float] = []
-    theirs: list[float] = []
     with folder() as root:
         log = TranscriptLog(root)
         log.write("s", conversation(1_000))
-        bare = root / "bare.jsonl"
-        for message in conversation(times):
-            data = message_to_json(message).encode() + b"\n"
-            start = time.perf_counter()
-            descriptor = os.open(bare, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            os.write(descriptor, data)
-            os.fsync(descriptor)
-            os.close(descriptor)
-            theirs.append(time.perf_counter() - start)
-            start = time.perf_counter()
+
+        def write(message: Message) -> None:
             assert log.write("s", [message]) == 1
-            ours.append(time.perf_counter() - start)
-    mine, plain = statistics.median(ours) * 1_000, statistics.median(theirs) * 1_000
-    detail = f"{mine:.3f} ms against {plain:.3f} ms"
-    return Row("transcript line", mine / plain, "× append, fsync", 2.5, detail)
+
+        measured = in_turn(write, bare_append(root / "bare.jsonl"), conversation(times))
+    return ratio("transcript line", measured, "append, fsync", 2.5)
 
 
 def main() -> int:
     """Measure, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--quick", action="store_true", help="smaller sizes: to see that it runs, not for figures")
-    options = parser.parse_args()
+    options = arguments(__doc__)
     count, times = (1_000, 30) if options.quick else (10_000, 300)
-    rows: list[Row] = []
-    measures: list[Callable[[], list[Row]]] = [
-        lambda: bench_reopen(count, 3 if options.quick else 7),
-        lambda: [bench_append(times, 100)],
-        lambda: [bench_append(times, count)],
-        lambda: [bench_transcript(times)],
-    ]
-    for measure in measures:
-        for row in measure():
-            rows.append(row)
-            mark = "ok  " if row.holds else "FAIL"
-            print(f"{mark} {row.name:36} {row.value:9.3f} {row.unit:24} (≤ {row.bound:g}) {row.detail}", flush=True)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        figures = [{**asdict(row), "holds": row.holds} for row in rows]
-        options.json.write_text(json.dumps({"python": sys.version, "rows": figures}, indent=1))
-    return 0 if all(row.holds for row in rows) else 1
+
+    def rows() -> Iterator[Row]:
+        yield from bench_reopen(count, 3 if options.quick else 7)
+        yield bench_append(times, 100)
+        yield bench_append(times, count)
+        yield bench_transcript(times)
+
+    return report(rows(), options.json)
 
 
 if __name__ == "__main__":

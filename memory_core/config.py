@@ -257,15 +257,29 @@ def _is_file(path: Path) -> bool:
         return False  # a place that cannot be looked at holds no settings for us
 
 
+def _is_settings_file(path: Path) -> bool:
+    """Whether there is a file of that name, which is ours alone.
+
+    Raises:
+        ConfigError: Something else has its name: whoever put it there would wonder why it does nothing.
+    """
+    if _is_file(path):
+        return True
+    if os.path.lexists(path):
+        what = "a directory" if path.is_dir() else "a broken link" if path.is_symlink() else "no regular file"
+        raise ConfigError(f"{path} is {what}: settings are read from a file of this name; rename or remove it.")
+    return False
+
+
 def _find(workspace: Path) -> tuple[Path | None, Origin]:
     for folder in (workspace, *workspace.parents):
-        if _is_file(folder / FILE_NAME):
+        if _is_settings_file(folder / FILE_NAME):
             return folder / FILE_NAME, "project file"
         pyproject = folder / "pyproject.toml"
         if _is_file(pyproject) and _table_of_pyproject(pyproject) is not None:
             return pyproject, "project file"
     user_file = user_config_file()
-    return (user_file, "user file") if _is_file(user_file) else (None, "defaults")
+    return (user_file, "user file") if _is_settings_file(user_file) else (None, "defaults")
 
 
 def user_config_file() -> Path:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from memory_core.clock import SystemClock
 from memory_core.contracts import (
+    REFUSALS,
+    UNSTORABLE,
     Clock,
     Consolidated,
     MemorySearcher,
@@ -17,6 +19,7 @@ from memory_core.contracts import (
     MemoryStorer,
     Problem,
     Remembered,
+    Stored,
 )
 from memory_core.errors import (
     InvalidEntryError,
@@ -118,6 +121,32 @@ class StandardSolution(MemorySolution):
             self.storer.put(entry)
             self._purge_if_due()
         return entry
+
+    def store_many(self, entries: Sequence[MemoryEntry]) -> list[Stored]:  # noqa: D102 - the contract says it
+        with span("memory.store_many", entries=len(entries)):
+            answers: list[Stored] = []
+            for entry in entries:
+                try:
+                    self._scope(entry.id.scope)
+                    answers.append(Stored(self._hooks.before_store(entry)))
+                except REFUSALS as error:
+                    answers.append(Stored(entry, error))
+            passed = [answer.entry for answer in answers if answer.error is None]
+            try:
+                self.storer.put_many(passed)
+            except UNSTORABLE:  # the store refuses one of them and does not say which: ask for each
+                answers = [self._put(answer) for answer in answers]
+            if passed:
+                self._purge_if_due()
+        return answers
+
+    def _put(self, answer: Stored) -> Stored:
+        if answer.error is None:
+            try:
+                self.storer.put(answer.entry)
+            except UNSTORABLE as error:
+                return Stored(answer.entry, error)
+        return answer
 
     def forget(self, key: str, *, user_id: str = SHARED_USER_ID, scope: str | None = None) -> tuple[str, ...]:  # noqa: D102
         removed: list[str] = []

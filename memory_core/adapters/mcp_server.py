@@ -1,40 +1,31 @@
-"""An MCP server over a toolbox: stdio, and streamable HTTP with a bearer token (extra `mcp`).
+"""An MCP server over desks: tools, resources and a prompt, over stdio (extra `mcp`; HTTP is in `mcp_http`).
 
-User and workspace are fixed when the server starts; no argument of a client changes them.
+The user is fixed when the server starts, and so is the workspace, unless the client's roots give it; no argument of a
+call changes them.
 """
 
-import hmac
-import ipaddress
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memory_core.adapters.resources import Resource, ResourceSource
-from memory_core.adapters.toolbox import Toolbox
-from memory_core.errors import ConfigError, MemoryCoreError, MissingExtraError
+from memory_core.adapters.desks import Desk, Desks
+from memory_core.adapters.resources import Resource
+from memory_core.errors import MemoryCoreError, MissingExtraError
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
 NAME = "memory-core"
 PROMPT = "memory"
-MIN_TOKEN_CHARS = 16
-LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-
 MARKDOWN = "text/markdown"
 
 T = TypeVar("T")
-Instruction = Callable[[str], str]
 
 
-def build_server(
-    toolbox: Toolbox, *, resources: Sequence[ResourceSource], instruction: Instruction, version: str = ""
-) -> "Server[Any]":
-    """Return the server: the toolbox's tools, memories and files as resources, the instruction block as a prompt.
+def build_server(desks: Desks, *, version: str = "") -> "Server[Any]":
+    """Return the server: tools, memories and files as resources, the instruction block as a prompt.
 
     Args:
-        toolbox: The tools, with the caller fixed.
-        resources: What can be read beside the tools.
-        instruction: User input → the block for the prompt.
+        desks: Where each request is served.
         version: What the server says of itself.
 
     Raises:
@@ -50,44 +41,61 @@ def build_server(
             f"The MCP server needs the package {error.name!r}: pip install 'memory-talent[mcp]'."
         ) from error
 
-    async def in_thread(work: Callable[[], T]) -> T:
+    async def at_desk(place: Any, work: Callable[[Desk], T]) -> T:
+        def there() -> T:
+            with desks.opened(place) as desk:
+                return work(desk)
+
         try:
-            return await anyio.to_thread.run_sync(work)
+            return await anyio.to_thread.run_sync(there)
         except MemoryCoreError as error:
             raise MCPError(code=types.INTERNAL_ERROR, message=str(error)) from error
 
-    async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
+    async def list_tools(ctx: Any, _: Any) -> types.ListToolsResult:
+        # Where the workspace is not known yet, the tools are those of the server's own: the same, as settings go.
+        specs = await at_desk(await desks.locate_unasked(ctx), lambda desk: desk.toolbox.specs())
         tools = [
             types.Tool(name=spec.name, description=spec.description, input_schema=dict(spec.parameters))
-            for spec in toolbox.specs()
+            for spec in specs
         ]
         return types.ListToolsResult(tools=tools)
 
-    async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        result = await in_thread(lambda: toolbox.call(params.name, params.arguments))
+    async def call_tool(
+        ctx: Any, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        place = await desks.locate(ctx, params.input_responses)
+        if isinstance(place, types.InputRequiredResult):
+            return place
+        result = await at_desk(place, lambda desk: desk.toolbox.call(params.name, params.arguments))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=result.text)],
             structured_content=dict(result.data),
             is_error=not result.ok,
         )
 
-    async def list_resources(_: Any, __: Any) -> types.ListResourcesResult:
-        def found() -> list[Resource]:
-            return [resource for source in resources for resource in source.list()]
+    async def list_resources(ctx: Any, _: Any) -> types.ListResourcesResult:
+        def found(desk: Desk) -> list[Resource]:
+            return [resource for source in desk.resources for resource in source.list()]
 
+        place = await desks.locate_unasked(ctx)
         listed = [
             types.Resource(uri=one.uri, name=one.name, description=one.description, mime_type=MARKDOWN)
-            for one in await in_thread(found)
+            for one in (await at_desk(place, found) if place is not None else ())
         ]
         return types.ListResourcesResult(resources=listed)
 
-    async def read_resource(_: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read_resource(
+        ctx: Any, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult | types.InputRequiredResult:
         uri = str(params.uri)
+        place = await desks.locate(ctx, params.input_responses)
+        if isinstance(place, types.InputRequiredResult):
+            return place
 
-        def text() -> str | None:
-            return next((text for source in resources if (text := source.read(uri)) is not None), None)
+        def read(desk: Desk) -> str | None:
+            return next((text for source in desk.resources if (text := source.read(uri)) is not None), None)
 
-        content = await in_thread(text)
+        content = await at_desk(place, read)
         if content is None:
             raise MCPError(code=types.INVALID_PARAMS, message=f"There is no resource {uri!r}.")
         return types.ReadResourceResult(
@@ -99,16 +107,25 @@ def build_server(
         prompt = types.Prompt(name=PROMPT, description="What is remembered, for this input", arguments=[argument])
         return types.ListPromptsResult(prompts=[prompt])
 
-    async def get_prompt(_: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def get_prompt(
+        ctx: Any, params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult | types.InputRequiredResult:
         if params.name != PROMPT:
             raise MCPError(
                 code=types.INVALID_PARAMS, message=f"There is no prompt {params.name!r}; there is {PROMPT!r}."
             )
-        text = await in_thread(lambda: instruction((params.arguments or {}).get("input", "")))
+        place = await desks.locate(ctx, params.input_responses)
+        if isinstance(place, types.InputRequiredResult):
+            return place
+        asked = (params.arguments or {}).get("input", "")
+        text = await at_desk(place, lambda desk: desk.instruction(asked))
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(messages=[message])
 
-    return Server(
+    async def roots_changed(ctx: Any, _: Any) -> None:
+        desks.forget(ctx)
+
+    server: Server[Any] = Server(
         NAME,
         version=version,
         instructions="Long-term memory. Search before you say that you do not know; store what should last.",
@@ -119,71 +136,9 @@ def build_server(
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def http_app(
-    server: "Server[Any]", host: str = "127.0.0.1", token: str | None = None, allowed_hosts: Sequence[str] = ()
-) -> Any:
-    """Return the ASGI application for streamable HTTP under `/mcp`.
-
-    Args:
-        server: What `build_server` gave.
-        host: The address that it will listen on.
-        token: Bearer token that each request must carry. Needed for every address but loopback.
-        allowed_hosts: Values of the `Host` header that are accepted (`example.org:*`). On loopback they come beside
-            its own names; elsewhere, without any, every host is accepted, for the token guards the server.
-
-    Raises:
-        ConfigError: The address is not loopback and there is no token, or the token is short.
-    """
-    if token is None and not is_loopback(host):
-        raise ConfigError(
-            f"Serving on {host} needs a token: set MEMORY_CORE_MCP_TOKEN, or listen on 127.0.0.1 (the default)."
-        )
-    if token is not None and len(token) < MIN_TOKEN_CHARS:
-        raise ConfigError(
-            f"The MCP token is shorter than {MIN_TOKEN_CHARS} characters; make one with `openssl rand -hex 24`."
-        )
-    from mcp.server.transport_security import TransportSecuritySettings
-
-    # Explicit for every loopback address: the SDK's own default knows three names and no 127.0.0.2.
-    own = [f"{name}:*" for name in (*LOOPBACK_NAMES, host)] if is_loopback(host) else []
-    hosts = [*own, *allowed_hosts]
-    security = TransportSecuritySettings(
-        enable_dns_rebinding_protection=bool(hosts),
-        allowed_hosts=hosts,
-        allowed_origins=[f"{scheme}://{name}" for name in hosts for scheme in ("http", "https")],
-    )
-    app = server.streamable_http_app(host=host, transport_security=security)
-    return _WithToken(app, token) if token is not None else app
-
-
-class _WithToken:
-    """Refuses every HTTP request without the bearer token; compares in constant time."""
-
-    def __init__(self, app: Any, token: str) -> None:
-        self._app = app
-        self._expected = f"Bearer {token}".encode()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._expected):
-                headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
-                await send({"type": "http.response.start", "status": 401, "headers": headers})
-                await send({"type": "http.response.body", "body": b'{"error": "A valid bearer token is needed."}'})
-                return
-        await self._app(scope, receive, send)
+    # Not by the constructor, which warns that later versions of the protocol have no such notification.
+    server.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, roots_changed)
+    return server
 
 
 def serve_stdio(server: "Server[Any]") -> None:
@@ -196,10 +151,3 @@ def serve_stdio(server: "Server[Any]") -> None:
             await server.run(reading, writing, server.create_initialization_options())
 
     anyio.run(serve)
-
-
-def serve_http(app: Any, host: str, port: int) -> None:
-    """Serve HTTP until the process is told to stop."""
-    import uvicorn
-
-    uvicorn.run(app, host=host, port=port, log_level="warning")

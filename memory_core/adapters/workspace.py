@@ -1,9 +1,10 @@
-"""Everything that serves one workspace to one user: memories, ledger, conversations, as one toolbox and one server."""
+"""Everything that serves one workspace to one user: memories, ledger, conversations, as one desk and one server."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory_core.adapters.desks import Desk, OneDesk
 from memory_core.adapters.resources import LedgerResources, MemoryResources, ResourceSource
 from memory_core.adapters.toolbox import Toolbox
 from memory_core.config import Loaded
@@ -31,7 +32,29 @@ def workspace_server(
     ledger: bool = True,
     sessions: bool = True,
 ) -> "Server[Any]":
-    """Return an MCP server for one workspace and one user, with the settings in force.
+    """Return an MCP server for one workspace and one user; the arguments are those of `open_desk`.
+
+    Raises:
+        MissingExtraError: The package `mcp` is not installed.
+        InvalidKeyError: The user id cannot be stored.
+    """
+    from memory_core import __version__
+    from memory_core.adapters.mcp_server import build_server
+
+    desk = open_desk(provider, loaded, workspace, user, ledger=ledger, sessions=sessions)
+    return build_server(OneDesk(desk), version=__version__)
+
+
+def open_desk(
+    provider: MemorySolutionProvider,
+    loaded: Loaded,
+    workspace: Path,
+    user: str | None = None,
+    *,
+    ledger: bool = True,
+    sessions: bool = True,
+) -> Desk:
+    """Return what one workspace offers to one user, with the settings in force; closing it closes the provider.
 
     Args:
         provider: Gives the workspace's solution.
@@ -42,12 +65,8 @@ def workspace_server(
         sessions: Offer the search over that user's earlier conversations, which are those of all workspaces.
 
     Raises:
-        MissingExtraError: The package `mcp` is not installed.
         InvalidKeyError: The user id cannot be stored.
     """
-    from memory_core import __version__
-    from memory_core.adapters.mcp_server import build_server
-
     user_id = SHARED_USER_ID if user is None else clean_name(user, "user id")
     settings = loaded.settings
     talent = MemoryTalent(
@@ -70,9 +89,9 @@ def workspace_server(
     if sessions and talent.enabled:
         search = build_transcript_search(TranscriptLog(session_directory(loaded)), loaded, get_registry())
         sources.append(SessionTools(search, user_of=lambda _: user_id, locale=settings.locale).tools)
-    return build_server(
+    return Desk(
         Toolbox(sources, ToolContext(cwd, user)),
-        resources=resources,
-        instruction=lambda text: instruct(text, cwd=cwd, session_id=user),
-        version=__version__,
+        resources,
+        lambda text: instruct(text, cwd=cwd, session_id=user),
+        provider.close,
     )

@@ -1,8 +1,15 @@
 """`mcp`: serve the workspace's memory to any MCP client."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from memory_core.cli.state import State, pass_state, shared_options
+
+if TYPE_CHECKING:
+    from memory_core.adapters.desks import Desk, OneDesk
+    from memory_core.adapters.mcp_roots import RootDesks
 
 TOKEN_VARIABLE = "MEMORY_CORE_MCP_TOKEN"  # noqa: S105 - the name of the variable, not a token
 
@@ -27,20 +34,56 @@ def mcp(
     memory-core mcp --cwd ~/project
     memory-core mcp --http --port 8642
 
-    Workspace and user are fixed here; no client can change them. Every address but loopback needs a bearer token of at
-    least 16 characters in MEMORY_CORE_MCP_TOKEN; with a token set, loopback asks for it too.
+    User and workspace are fixed here; no call of a tool can change them. Without --cwd the workspace is the first root
+    that the client has open, else the current directory; over HTTP, only roots in the current directory. Every address
+    but loopback needs a bearer token of at least 16 characters in MEMORY_CORE_MCP_TOKEN; with a token set, loopback
+    asks for it too.
     """
     import os
 
-    from memory_core.adapters.mcp_server import http_app, serve_http, serve_stdio
-    from memory_core.adapters.workspace import workspace_server
+    from memory_core import __version__
+    from memory_core.adapters.mcp_http import http_app, serve_http
+    from memory_core.adapters.mcp_server import build_server, serve_stdio
 
-    server = workspace_server(
-        state.open_provider(), state.load(), state.workspace, state.user, ledger=ledger, sessions=sessions
-    )
-    if not http:
-        serve_stdio(server)
-        return
-    app = http_app(server, host, os.environ.get(TOKEN_VARIABLE) or None, allowed_host)
-    click.echo(f"Serving MCP on http://{host}:{port}/mcp", err=True)
-    serve_http(app, host, port)
+    desks = _desks(state, http=http, ledger=ledger, sessions=sessions)
+    try:
+        server = build_server(desks, version=__version__)
+        if not http:
+            serve_stdio(server)
+            return
+        app = http_app(server, host, os.environ.get(TOKEN_VARIABLE) or None, allowed_host)
+        click.echo(f"Serving MCP on http://{host}:{port}/mcp", err=True)
+        serve_http(app, host, port)
+    finally:
+        desks.close()
+
+
+def _desks(state: State, *, http: bool, ledger: bool, sessions: bool) -> "OneDesk | RootDesks":
+    from memory_core.adapters.desks import OneDesk
+    from memory_core.adapters.workspace import open_desk
+    from memory_core.config import load_settings
+    from memory_core.errors import MissingExtraError
+    from memory_core.loading import load_provider
+
+    def open_at(workspace: Path) -> "Desk":
+        overrides = state.overrides()
+        provider = load_provider(workspace, config_file=state.config_file, overrides=overrides)
+        try:
+            loaded = load_settings(workspace, state.config_file, overrides)
+            return open_desk(provider, loaded, workspace, state.user, ledger=ledger, sessions=sessions)
+        except BaseException:
+            provider.close()
+            raise
+
+    own = state.workspace
+    if state.cwd is not None:
+        return OneDesk(open_at(own))
+    try:
+        from memory_core.adapters.mcp_roots import RootDesks
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"The MCP server needs the package {error.name!r}: pip install 'memory-talent[mcp]'."
+        ) from error
+    desks = RootDesks(open_at, own, within=own if http else None)
+    with desks.opened(None):  # what is wrong with the configuration is said now
+        return desks

@@ -15,8 +15,9 @@ except ModuleNotFoundError as error:
 from memory_core.harness.background import Background, Failure
 from memory_core.harness.capabilities import LedgerCapability, MemoryCapability
 from memory_core.harness.context import Compacted, ContextCapability
-from memory_core.harness.engine import HarnessEngine, Reply
+from memory_core.harness.engine import HarnessEngine
 from memory_core.harness.health import Health
+from memory_core.harness.running import Reply
 from memory_core.harness.scope import RunScope
 
 __all__ = [

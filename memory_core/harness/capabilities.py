@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, TextContent
@@ -26,6 +26,7 @@ from memory_core.sessions.messages import Message
 from memory_core.talent.specs import ToolSpec
 from memory_core.talent.talent import MemoryTalent
 
+C = TypeVar("C")
 Instructions = Callable[[RunContext[Any]], Awaitable[str]]
 
 MAX_UNFLUSHED = 400
@@ -41,6 +42,9 @@ class MemoryCapability(AbstractCapability[Any]):
         session_id: The session that a run belongs to.
         user_id: Use that user's memories and nobody else's. None: shared ones, as the talent is set.
         tools: False leaves out the tools and the rules of upkeep; memories are injected all the same.
+
+    Beside a `LedgerCapability` on the same agent, in either order, the two give one `memory_search` over both; one
+    that serves a talent itself (`memory=`) leaves nothing to this one.
 
     A run's deps win over `cwd`, `session_id` and `user_id`, by attributes or keys of these names. The model can set
     none of them.
@@ -71,11 +75,18 @@ class MemoryCapability(AbstractCapability[Any]):
     def _scope(self, ctx: RunContext[Any]) -> RunScope:
         return scope_of(ctx.deps, self.default)
 
-    def _specs(self, scope: RunScope) -> Sequence[ToolSpec]:
-        return talent_for(self.talent, scope).tools() if self.tools else []
+    def _specs(self, ctx: RunContext[Any], scope: RunScope) -> Sequence[ToolSpec]:
+        ledger = beside(ctx, LedgerCapability)
+        if not self.tools or (ledger is not None and ledger.memory is not None):
+            return []
+        specs = talent_for(self.talent, scope).tools()
+        if ledger is None or not ledger.serves_tools:
+            return specs
+        return ledger.merged(ctx, talent_for(self.talent, scope), scope)
 
     async def _instructions(self, ctx: RunContext[Any]) -> str:
-        if not self.talent.enabled:
+        ledger = beside(ctx, LedgerCapability)
+        if not self.talent.enabled or (ledger is not None and ledger.memory is not None):
             return ""
         scope = self._scope(ctx)
         return await asyncio.to_thread(
@@ -105,8 +116,7 @@ class LedgerCapability(AbstractCapability[Any]):
     Args:
         ledger: The ledger, or a function that gives the ledger of a working directory. One without a model uses the
             agent's.
-        memory: Serve this talent too. Needed when an agent shall have both, because both have a `memory_search`: the
-            two are merged. Instead of, not beside, a `MemoryCapability`.
+        memory: Serve this talent too, as one with the ledger. A `MemoryCapability` beside this one does the same.
         background: Where the flush runs; by default the capability's own.
         cwd, session_id, user_id: As for `MemoryCapability`.
         tools: False leaves out the tools and their guidance.
@@ -186,11 +196,27 @@ class LedgerCapability(AbstractCapability[Any]):
             return memory
         return self.talent if memory is None else CombinedTalent(memory, self.talent)
 
-    def _specs(self, scope: RunScope) -> Sequence[ToolSpec]:
+    @property
+    def serves_tools(self) -> bool:
+        """Whether the ledger's own tools are on, wherever it is."""
+        return self.enabled and self.tools
+
+    def merged(self, ctx: RunContext[Any], memory: MemoryTalent, scope: RunScope) -> Sequence[ToolSpec]:
+        """Return the tools of a talent beside, its `memory_search` over this ledger too; each keeps its own scope."""
+        place = self._scope(ctx).cwd
+        here = LedgerTalent(lambda _cwd: self.talent.ledger(place))
+        names = {spec.name for spec in memory.tools()}
+        return [spec for spec in CombinedTalent(memory, here).tools(scope.cwd) if spec.name in names]
+
+    def _specs(self, ctx: RunContext[Any], scope: RunScope) -> Sequence[ToolSpec]:
         talent = self._talent(scope) if self.tools else None
         if talent is None:
             return []
-        return talent.tools() if isinstance(talent, MemoryTalent) else talent.tools(scope.cwd)
+        specs = talent.tools() if isinstance(talent, MemoryTalent) else talent.tools(scope.cwd)
+        keyed = beside(ctx, MemoryCapability) if self.memory is None else None
+        if keyed is None or not (keyed.tools and keyed.talent.enabled):
+            return specs
+        return [spec for spec in specs if spec.name != "memory_search"]  # it is in the merged one
 
     async def _instructions(self, ctx: RunContext[Any]) -> str:
         scope = self._scope(ctx)
@@ -248,6 +274,14 @@ class LedgerCapability(AbstractCapability[Any]):
         waiting.messages = [message for message in waiting.messages if id(message) not in gone]
         if not waiting.messages:
             del self._unflushed[key]
+
+
+def beside(ctx: RunContext[Any], kind: type[C]) -> C | None:
+    """Return the run's first capability of a kind."""
+    found: list[C] = []
+    if ctx.root_capability is not None:
+        ctx.root_capability.apply(lambda one: found.append(one) if isinstance(one, kind) else None)
+    return found[0] if found else None
 
 
 def talent_for(talent: MemoryTalent, scope: RunScope) -> MemoryTalent:

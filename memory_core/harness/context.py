@@ -6,6 +6,7 @@ next request goes on from it. `on_compacted` tells the caller, who may shorten t
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -50,6 +51,12 @@ BeforeCompacted: TypeAlias = Callable[[RunScope, Plan, FlushReason], Awaitable[N
 """Called before messages leave the context: scope, plan, and `overflow` when the model refused it as too long."""
 
 
+History: TypeAlias = Sequence[tuple[ModelMessage, Message]]
+HISTORY: ContextVar[History] = ContextVar("memory_core_history", default=())
+"""The history of the prompt that an engine runs at the moment, with the stored messages that it was made of: what was
+converted once need not be converted back."""
+
+
 class ContextCapability(AbstractCapability[Any]):
     """Keeps what is sent to the model within bounds.
 
@@ -92,20 +99,22 @@ class ContextCapability(AbstractCapability[Any]):
     async def for_run(self, ctx: RunContext[Any]) -> "ContextCapability":
         """Return the capability of one run, with what was compacted in it."""
         del ctx
-        return _RunContextCapability(self)
+        return _RunContextCapability(self, HISTORY.get())
 
     def get_toolset(self) -> SpecToolset | None:
         """Return the tool that reads evicted results back, when results are evicted."""
         if self.results is None or self.results.config.read_tool is None:
             return None
         spec = _read_tool(self.results, self.results.config.read_tool)
-        return SpecToolset("memory_core_context", lambda _scope: [spec], lambda ctx: scope_of(ctx.deps, self.default))
+        return SpecToolset(
+            "memory_core_context", lambda _ctx, _scope: [spec], lambda ctx: scope_of(ctx.deps, self.default)
+        )
 
 
 class _RunContextCapability(ContextCapability):
     """One run. `_kept` stands for the first `_covered` messages of the run's history."""
 
-    def __init__(self, whole: ContextCapability) -> None:
+    def __init__(self, whole: ContextCapability, history: History) -> None:
         super().__init__(
             whole.compaction,
             whole.eviction,
@@ -124,6 +133,11 @@ class _RunContextCapability(ContextCapability):
         self._covered = 0
         self._sent: list[Message] = []
         self._recovered_step = -1
+        stored = [message for _, message in history]
+        evicted = stored if self.eviction is None else plan_eviction(stored, self.eviction).messages
+        for (native, message), made in zip(history, evicted, strict=True):
+            if made is message:  # what must be evicted goes the whole way, and its file is written
+                self._know(native, message, message)
 
     async def for_run(self, ctx: RunContext[Any]) -> ContextCapability:
         del ctx
@@ -172,10 +186,14 @@ class _RunContextCapability(ContextCapability):
         plain = from_pydantic_ai(fresh)
         made = plain if self.results is None else self._evicted(plain, self.results)
         for native, whole, message in zip(fresh, plain, made, strict=True):
-            self._known[id(native)] = (native, message)
-            if message is whole:
-                self._same[id(message)] = native
+            self._know(native, whole, message)
         return [self._known[id(native)][1] for native in natives]
+
+    def _know(self, native: ModelMessage, whole: Message, message: Message) -> None:
+        """Remember what stands for a native message: the whole of it, or what an eviction left."""
+        self._known[id(native)] = (native, message)
+        if message is whole:
+            self._same[id(message)] = native
 
     def _evicted(self, messages: list[Message], results: LargeResults) -> list[Message]:
         eviction = plan_eviction(messages, self.eviction)

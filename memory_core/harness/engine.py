@@ -5,39 +5,34 @@ Over the three capabilities of this package; it adds sessions, their order, and 
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 from pydantic_ai.run import AgentRunResult, AgentRunResultEvent
-from pydantic_ai.usage import RunUsage
 
-from memory_core.config import Loaded, load_settings
+from memory_core.config import load_settings
 from memory_core.context.config import CompactionConfig, ToolResultEvictionConfig
-from memory_core.context.evict import plan_eviction
 from memory_core.context.plan import Plan
-from memory_core.contracts import MemorySolutionProvider
-from memory_core.errors import ConfigError, MemoryCoreError
+from memory_core.errors import ConfigError
 from memory_core.harness.background import Background
+from memory_core.harness.building import build_compaction, build_ledger, build_provider, given_or_set
 from memory_core.harness.capabilities import LedgerCapability, MemoryCapability
-from memory_core.harness.context import Compacted, ContextCapability
-from memory_core.harness.health import Health, collect
+from memory_core.harness.context import HISTORY, Compacted, ContextCapability
+from memory_core.harness.ending import EngineEnding
 from memory_core.harness.portal import Portal
 from memory_core.harness.queueing import KeyedQueue
+from memory_core.harness.running import Reply, Run
 from memory_core.harness.scope import CURRENT, RunScope
+from memory_core.harness.settings import EngineSettings
 from memory_core.ledger.config import MemoryConfig
 from memory_core.ledger.ledger import Ledger
-from memory_core.ledger.opening import open_ledger
 from memory_core.ledger.results import FlushReason
-from memory_core.loading import load_provider
 from memory_core.plugins.registry import get_registry
-from memory_core.policy import check_count
-from memory_core.sessions.converters.pydantic_ai import from_pydantic_ai, to_pydantic_ai
+from memory_core.sessions.converters.pydantic_ai import to_pydantic_ai
 from memory_core.sessions.loading import build_sessions
 from memory_core.sessions.memory import temporary_session
 from memory_core.sessions.messages import Message
@@ -55,28 +50,7 @@ DEFAULT_COMPRESSION_RATIO = 0.75
 SessionLike: TypeAlias = "AgentSession | str | None"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What the agent answered. `str(reply)` is the text.
-
-    `messages` are those that the prompt added to its session, the prompt itself first.
-    """
-
-    output: Any
-    session_id: str
-    messages: list[Message] = field(repr=False)
-    result: AgentRunResult[Any] = field(repr=False)
-
-    @property
-    def usage(self) -> RunUsage:
-        """The tokens and requests that it took."""
-        return self.result.usage
-
-    def __str__(self) -> str:
-        return str(self.output)
-
-
-class HarnessEngine:
+class HarnessEngine(EngineSettings, EngineEnding):
     """An agent with a memory.
 
     Prompts on one session run one after another, in the order in which they came; on different sessions side by side.
@@ -174,13 +148,13 @@ class HarnessEngine:
         tools_allowed = not disable_memory_tools and (permissions is None or PERMISSION in permissions)
         nothing = disable_memory_hooks and not tools_allowed
         self._own_provider = memory_provider is None
-        self._provider = _provider(memory_provider, self.workspace, changed)
+        self._provider = build_provider(memory_provider, self.workspace, changed)
         self.memory_talent = MemoryTalent(
             self._provider,
             locale=loaded.settings.locale,
             session_isolation=memory_session_isolation,
             enabled=memory_enabled and not nothing,
-            **_given(
+            **given_or_set(
                 loaded,
                 relevance_count=memory_relevance_count,
                 priority_count=memory_priority_count,
@@ -188,7 +162,7 @@ class HarnessEngine:
             ),
         )
         self._nothing = nothing
-        self._ledger = _ledger(
+        self._ledger = build_ledger(
             ledger,
             self.workspace,
             loaded,
@@ -214,7 +188,7 @@ class HarnessEngine:
             self._ledger_capability.enabled = memory_enabled
         eviction = ToolResultEvictionConfig() if tool_result_eviction is True else tool_result_eviction or None
         self.context = ContextCapability(
-            _compaction(
+            build_compaction(
                 compaction,
                 compression_max_messages,
                 compression_max_context_ratio,
@@ -237,78 +211,11 @@ class HarnessEngine:
             capabilities=[remembering, self.context, *capabilities],
         )
 
-    # --- settings that may change at run time ----------------------------------------------------------------------
-
-    @property
-    def session_window_size(self) -> int:
-        """How many messages of its session a new prompt carries."""
-        return self._window
-
-    @session_window_size.setter
-    def session_window_size(self, value: int) -> None:
-        self._window = check_count(value, "session_window_size")
-
-    @property
-    def memory_enabled(self) -> bool:
-        """Whether there is a memory at all."""
-        return self._memory_enabled
-
-    @memory_enabled.setter
-    def memory_enabled(self, value: bool) -> None:
-        self._memory_enabled = value
-        self.memory_talent.enabled = value and not self._nothing
-        if self._ledger_capability is not None:
-            self._ledger_capability.enabled = value
-
-    @property
-    def memory_relevance_count(self) -> int:
-        """How many memories that fit the input are injected at most."""
-        return self.memory_talent.relevance_count
-
-    @memory_relevance_count.setter
-    def memory_relevance_count(self, value: int) -> None:
-        self.memory_talent.relevance_count = value
-
-    @property
-    def memory_priority_count(self) -> int:
-        """How many hot memories are injected beside them."""
-        return self.memory_talent.priority_count
-
-    @memory_priority_count.setter
-    def memory_priority_count(self, value: int) -> None:
-        self.memory_talent.priority_count = value
-
-    @property
-    def memory_summary_length(self) -> int:
-        """Characters of a summary in the `*` listing."""
-        return self.memory_talent.summary_length
-
-    @memory_summary_length.setter
-    def memory_summary_length(self, value: int) -> None:
-        self.memory_talent.summary_length = value
-
-    # --- places ------------------------------------------------------------------------------------------------------
-
-    @property
-    def harness_sessions(self) -> Path:
-        """Where sessions and transcripts lie unless configured otherwise."""
-        return self.home / "sessions"
-
-    @property
-    def harness_memory(self) -> Path:
-        """Where a memory provider of your own may keep its files."""
-        return self.home / "memory"
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """The ledger, when there is one."""
-        return self._ledger
+    # --- prompting ---------------------------------------------------------------------------------------------------
 
     def get_session(self, session_id: str) -> AgentSession:
         """Return the session of that id, new or restored."""
         return self._sessions(session_id)
-
-    # --- prompting ---------------------------------------------------------------------------------------------------
 
     async def prompt(
         self, text: Any, *, session: SessionLike = None, model: Any = None, deps: Any = None, user_id: str | None = None
@@ -361,67 +268,10 @@ class HarnessEngine:
         """
         return self._portal.call(lambda: self.prompt(text, **more))
 
-    # --- the end -----------------------------------------------------------------------------------------------------
-
-    async def drain(self, timeout_s: float | None = None) -> bool:
-        """Wait for all work after replies; return False when that took longer than `timeout_s`."""
-        return await self.background.drain(timeout_s)
-
-    async def close(self, timeout_s: float | None = None) -> bool:
-        """Finish all work after replies, what throttling kept back too, and release everything.
-
-        Returns False when that took longer than `timeout_s`. Closing twice is harmless.
-        """
-        if self._closed:
-            return True
-        if self._ledger_capability is None:
-            done = await self.background.drain(timeout_s)
-        else:
-            done = await self._ledger_capability.finish(timeout_s)
-        if not done:
-            log.warning("The engine was closed while %d jobs had not finished", self.background.pending)
-        self._closed = True
-        if self._own_ledger and self._ledger is not None:
-            self._ledger.close()
-        if self._own_provider:
-            self._provider.close()
-        return done
-
-    def close_sync(self, timeout_s: float | None = None) -> bool:
-        """The same as `close` for callers without an event loop."""
-        done = self._portal.call(lambda: self.close(timeout_s))
-        self._portal.stop()
-        return done
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close_sync()
-
-    def health(self) -> Health:
-        """Say what waits, what failed after replies, and what is wrong with memory, ledger and transcripts."""
-        sources: list[tuple[str, Callable[[], Any]]] = [("transcripts", self._transcripts.problems)]
-        if self._memory_enabled:
-            sources.append(("memory", lambda: self._provider.get(self.workspace).problems()))
-            if self._ledger is not None:
-                sources.append(("ledger", self._ledger.problems))
-        return Health(self.background.pending, tuple(self.background.failures), collect(sources))
-
     # --- parts -------------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _run(self, session: SessionLike, user_id: str | None) -> AsyncGenerator["_Run", None]:
+    async def _run(self, session: SessionLike, user_id: str | None) -> AsyncGenerator[Run, None]:
         if self._closed:
             raise ConfigError("The engine is closed; make a new one.")
         temporary = session is None
@@ -433,17 +283,24 @@ class HarnessEngine:
             opened = session
         scope = RunScope(str(self.workspace), opened.session_id, user_id or self.user_id)
         async with self._queue.turn(opened.session_id):
-            stored = await asyncio.to_thread(opened.latest, self._window)
+            stored = await asyncio.to_thread(opened.latest, self.session_window_size)
             done = self._compacted[opened.session_id] = []
+            history = to_pydantic_ai(stored)
             token = CURRENT.set(scope)
+            # What has nothing to say is left out of the history; then nothing is known of what stands for what.
+            known = HISTORY.set(tuple(zip(history, stored, strict=True)) if len(history) == len(stored) else ())
             try:
-                yield _Run(self, opened, scope, stored, to_pydantic_ai(stored), done, temporary)
+                yield Run(
+                    self.context, self.background, self.log_messages, opened, scope, stored, history, done, temporary
+                )
             finally:
-                # A stream that is given up may be closed in another context, where the token means nothing.
+                # A stream that is given up may be closed in another context, where the tokens mean nothing.
                 try:
                     CURRENT.reset(token)
+                    HISTORY.reset(known)
                 except ValueError:
                     CURRENT.set(None)
+                    HISTORY.set(())
                 self._compacted.pop(opened.session_id, None)
 
     async def _before_compaction(self, scope: RunScope, plan: Plan, reason: FlushReason) -> None:
@@ -459,114 +316,3 @@ class HarnessEngine:
         assert scope.session_id is not None
         owner = {} if scope.user_id is None else {"user_id": scope.user_id}
         self._transcripts.write(scope.session_id, messages, **owner)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One prompt under way, in its turn."""
-
-    engine: HarnessEngine
-    session: AgentSession
-    scope: RunScope
-    stored: list[Message]
-    history: list[ModelMessage]
-    compacted: list[Compacted]
-    temporary: bool
-
-    async def finish(self, result: AgentRunResult[Any]) -> Reply:
-        """Store what the prompt added, shorten the session by what was compacted, start the work that comes after."""
-        added = await asyncio.to_thread(self._store, result)
-        engine = self.engine
-        if not self.temporary:
-            engine.background.submit(
-                "transcript",
-                lambda: asyncio.to_thread(engine.log_messages, self.scope, added),
-                f"transcript {self.session.session_id}",
-            )
-        return Reply(result.output, self.session.session_id, added, result)
-
-    def _store(self, result: AgentRunResult[Any]) -> list[Message]:
-        added = from_pydantic_ai(result.new_messages())
-        eviction = self.engine.context.eviction
-        results = self.engine.context.results
-        kept = added
-        if eviction is not None and results is not None:
-            planned = plan_eviction(added, eviction)
-            try:
-                results.write(planned.files)
-                kept = planned.messages
-            except MemoryCoreError as error:
-                log.warning("Large tool results stay in the session: %s", error)
-        self.session.append(kept)
-        done = self.compacted
-        summaries = [one.summary for one in done if one.summary is not None]
-        if summaries and not self.temporary:
-            # Only what the session had before this prompt: its pairs are whole, and their ids are those it stored.
-            gone = {message.id for one in done for message in one.messages} & {message.id for message in self.stored}
-            self.session.replace(gone, [summaries[-1]])
-        return added
-
-
-def _provider(given: Any, workspace: Path, overrides: Mapping[str, Any]) -> MemorySolutionProvider:
-    if given is None:
-        return load_provider(workspace, overrides=overrides)
-    made = given() if isinstance(given, type) else given
-    if isinstance(made, MemorySolutionProvider):
-        return made
-    if not callable(getattr(made, "get", None)):
-        raise ConfigError(f"memory_provider is {made!r}; it must have a method `get(cwd)` that returns a solution.")
-    return _Adopted(made)
-
-
-class _Adopted(MemorySolutionProvider):
-    """Any object with `get(cwd)` as a provider."""
-
-    def __init__(self, made: Any) -> None:
-        self._made = made
-
-    def get(self, cwd: Path | str) -> Any:
-        """Ask the object."""
-        return self._made.get(cwd)
-
-
-def _given(loaded: Loaded, **values: int | None) -> dict[str, Any]:
-    settings = loaded.settings.talent
-    return {name: getattr(settings, name) if value is None else value for name, value in values.items()}
-
-
-def _ledger(
-    given: Ledger | bool,  # noqa: FBT001 - a setting that is handed on
-    workspace: Path,
-    loaded: Loaded,
-    config: MemoryConfig | None,
-    model: Any,
-    **more: Any,
-) -> Ledger | None:
-    if isinstance(given, Ledger):
-        return given
-    if not given:
-        return None
-    if config is None:
-        return open_ledger(workspace, model=model, loaded=loaded, **more)
-    settings = loaded.settings
-    more |= {"locale": settings.locale, "timezone": settings.ledger.timezone}
-    return Ledger(workspace, model, config, **more)
-
-
-def _compaction(
-    given: CompactionConfig | bool,  # noqa: FBT001 - a setting that is handed on
-    messages: int,
-    ratio: float,
-    model: Any,
-    interceptor: Any,
-) -> CompactionConfig | None:
-    if isinstance(given, CompactionConfig):
-        return given
-    if not given:
-        return None
-    return CompactionConfig(
-        trigger_messages=messages,
-        trigger_context_ratio=ratio,
-        model=model,
-        compression_interceptor=interceptor,
-    )

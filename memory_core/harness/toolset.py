@@ -12,7 +12,7 @@ from pydantic_core import SchemaValidator, core_schema
 from memory_core.harness.scope import RunScope
 from memory_core.talent.specs import ToolContext, ToolSpec
 
-Specs = Callable[[RunScope], Sequence[ToolSpec]]
+Specs = Callable[[RunContext[Any], RunScope], Sequence[ToolSpec]]
 
 _ANY = SchemaValidator(core_schema.dict_schema())
 """Only that arguments are an object: the tools check the rest, and answer with a sentence instead of a traceback."""
@@ -23,7 +23,7 @@ class SpecToolset(AbstractToolset[Any]):
 
     Args:
         name: The toolset's id.
-        specs: Gives the tools for a scope.
+        specs: Gives the tools for a run and its scope.
         scope: Gives the scope of a run.
         session: Turns the scope into what the tools take for the session.
     """
@@ -48,7 +48,7 @@ class SpecToolset(AbstractToolset[Any]):
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """Return the tools that there are at this step."""
-        specs = self._specs(self._scope(ctx))
+        specs = self._specs(ctx, self._scope(ctx))
         return {spec.name: self._tool(spec) for spec in specs}
 
     async def call_tool(
@@ -61,7 +61,7 @@ class SpecToolset(AbstractToolset[Any]):
         """
         del tool
         scope = self._scope(ctx)
-        spec = next((spec for spec in self._specs(scope) if spec.name == name), None)
+        spec = next((spec for spec in self._specs(ctx, scope) if spec.name == name), None)
         if spec is None:
             raise ToolFailed(f"The tool {name!r} is switched off.")
         context = ToolContext(scope.cwd, self._session(scope))

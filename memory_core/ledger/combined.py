@@ -1,6 +1,7 @@
 """MemoryTalent and LedgerTalent for one agent: every tool once, and one `memory_search` over both."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ class CombinedTalent:
                 properties = spec.parameters["properties"]
                 top_k = {**properties["top_k"], "default": DEFAULT_COUNT}
                 schema = {**spec.parameters, "properties": {**properties, "top_k": top_k}}
-                merged.append(ToolSpec(spec.name, description, schema, self._search))
+                merged.append(ToolSpec(spec.name, description, schema, partial(self._search, spec)))
             else:
                 merged.append(spec)
         names = {spec.name for spec in merged}
@@ -64,9 +65,8 @@ class CombinedTalent:
         )
         return "\n\n".join(filter(None, parts))
 
-    def _search(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    def _search(self, spec: ToolSpec, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         words = wording(self.memory.locale)
-        spec = next(spec for spec in self.memory.tools() if spec.name == "memory_search")
         query = arguments.get("query") if check_arguments(spec.parameters, arguments) is None else None
         count = parse_whole(arguments.get("top_k", DEFAULT_COUNT), 1, MAX_TOP_K) if query else None
         if not isinstance(query, str) or not query.strip() or query.strip() == "*" or count is None:

@@ -1,32 +1,18 @@
 """The tags around text in a prompt: stored text can neither close them nor open others, and ours are found again.
 
 A block is a line that is nothing but an opening tag, lines, and a line that is nothing but the closing tag. Inside,
-every `<` that could begin one of our tags is written `‹`, whatever white space, invisible characters, case or width
-it is dressed in. So a block is recognised by its structure, and a sentence that merely mentions a tag is left alone.
+every `<` that could begin one of our tags is written `‹`, by the rule of `memory_core.talent.fence`. So a block is
+recognised by its structure, and a sentence that merely mentions a tag is left alone.
 """
 
 import re
 
-from memory_core.talent.fence import TAG
+from memory_core.talent.fence import TAG, may_open, opening_of
 
 MEMORY_TAG = TAG
 TAGS = (MEMORY_TAG, "memory_md", "ledger_file", "todays_ledger", "conversation", "rejected_answer")
 
-_INVISIBLE = (
-    r"[\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    r"\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*"
-)
-_FULL = str.maketrans({chr(c): f"[{chr(c)}{chr(c + 0xFEE0)}]" for c in range(ord("_"), ord("z") + 1)})
-
-
-def _loose(tag: str) -> str:
-    """Return a pattern for a tag's name with invisible characters between the letters, in either width."""
-    return _INVISIBLE.join(char.translate(_FULL) for char in tag)
-
-
-_OPENING = re.compile(
-    f"[<\uff1c\ufe64](?={_INVISIBLE}[/\uff0f]?{_INVISIBLE}(?:{'|'.join(map(_loose, TAGS))}))", re.IGNORECASE
-)
+_OPENING = re.compile(opening_of(TAGS), re.IGNORECASE)
 _CHAT_MARK = re.compile(r"<(?=\|)|(?<=\|)>")
 _BLOCK = re.compile(
     rf"^[ \t]*<(?P<tag>{MEMORY_TAG})(?:[ \t][^<>\n]*)?>[ \t]*\n(?:.*\n)*?[ \t]*</(?P=tag)>[ \t]*(?:\n|\Z)", re.MULTILINE
@@ -35,7 +21,7 @@ _BLOCK = re.compile(
 
 def escape_tags(text: str) -> str:
     """Return `text` such that nothing in it can be taken for one of our tags or for a chat template's mark."""
-    if "<" not in text and "\uff1c" not in text and "\ufe64" not in text:
+    if not may_open(text):
         return text
     return _CHAT_MARK.sub(lambda match: "‹" if match.group() == "<" else "›", _OPENING.sub("‹", text))
 

@@ -6,6 +6,7 @@ its tag carries a mark that no stored text can carry, because `<` before one of 
 """
 
 import re
+from collections.abc import Iterable
 
 TAG = "memory_context"
 """The element around everything that this library injects."""
@@ -17,18 +18,45 @@ _CONTROLS = re.compile(
     r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff"
     r"\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-_GAP = r"[\s\u200c\u200d\ufe00-\ufe0f]*"
-_TAG_LIKE = re.compile(rf"<(?={_GAP}/?{_GAP}[A-Za-z!?|])")
+OPENERS = "<\uff1c\ufe64"
+"""What a reader may take for the beginning of a tag: `<`, full-width and small."""
+_INVISIBLE = (
+    r"[\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    r"\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]*"
+)
+_FULL = str.maketrans({chr(c): f"[{chr(c)}{chr(c + 0xFEE0)}]" for c in range(ord("_"), ord("z") + 1)})
+
+
+def _loose(tag: str) -> str:
+    """Return a pattern for a tag's name with invisible characters between the letters, in either width."""
+    return _INVISIBLE.join(char.translate(_FULL) for char in tag)
+
+
+def opening_of(tags: Iterable[str]) -> str:
+    """Return the pattern of what could open or close one of these tags; match it whatever the case.
+
+    White space, invisible characters between the letters, and letters in full width do not hide it. Only the first
+    character is taken.
+    """
+    names = "|".join(map(_loose, tags))
+    return f"[{OPENERS}](?={_INVISIBLE}[/\uff0f]?{_INVISIBLE}(?:{names}))"
+
+
+def may_open(text: str) -> bool:
+    """Whether a tag could begin anywhere in `text`: most texts have none, and need no pattern."""
+    return any(opener in text for opener in OPENERS)
+
+
+_OWN_TAG = re.compile(rf"{opening_of((TAG,))}|<(?={_INVISIBLE}/?{_INVISIBLE}\|)", re.IGNORECASE)
+_TAG_LIKE = re.compile(rf"<(?={_INVISIBLE}/?{_INVISIBLE}[A-Za-z!?|])|{opening_of((TAG,))}", re.IGNORECASE)
 _BLOCK = re.compile(rf"<{TAG}\b[^>]*>.*?(?:</{TAG}>|\Z)", re.DOTALL | re.IGNORECASE)
 
 
 def one_line(text: str) -> str:
     """Return `text` as one harmless line: breaks become ` ⏎ `, controls vanish, tags cannot open or close."""
     plain = _CONTROLS.sub("", text).strip()
-    return _TAG_LIKE.sub("‹", _BREAKS.sub(" ⏎ ", plain))
-
-
-_OWN_TAG = re.compile(rf"<(?={_GAP}/?{_GAP}{_GAP.join(TAG)}|\|)", re.IGNORECASE)
+    line = _BREAKS.sub(" ⏎ ", plain)
+    return _TAG_LIKE.sub("‹", line) if may_open(line) else line
 
 
 def quoted(text: str) -> str:

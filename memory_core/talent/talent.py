@@ -18,11 +18,11 @@ from memory_core.policy import (
     MAX_LISTED,
     MAX_TOP_K,
     MIN_SUMMARY_CHARS,
-    check_count,
 )
 from memory_core.serial import to_fields
 from memory_core.talent.fence import fenced, one_line, quoted, shorten, strip_blocks
 from memory_core.talent.schemas import tool_specs
+from memory_core.talent.settings import Count
 from memory_core.talent.specs import ToolContext, ToolResult, ToolSpec, parse_whole
 from memory_core.talent.wording import wording
 from memory_core.text import similarity
@@ -58,6 +58,10 @@ class MemoryTalent:
         BudgetError, ConfigError: A count is out of its range, or there is no such locale.
     """
 
+    relevance_count = Count("How many memories that fit the input are injected at most.")
+    priority_count = Count("How many hot memories are injected beside the fitting ones.")
+    summary_length = Count("Characters of a summary in the `*` listing.", MIN_SUMMARY_CHARS)
+
     def __init__(
         self,
         provider: MemorySolutionProvider,
@@ -79,35 +83,6 @@ class MemoryTalent:
         self.summary_length = summary_length
         self.enabled = enabled
         self._words = wording(locale)
-
-    # --- settings that may change at run time ----------------------------------------------------------------------
-
-    @property
-    def relevance_count(self) -> int:
-        """How many memories that fit the input are injected at most."""
-        return self._relevance_count
-
-    @relevance_count.setter
-    def relevance_count(self, value: int) -> None:
-        self._relevance_count = check_count(value, "relevance_count")
-
-    @property
-    def priority_count(self) -> int:
-        """How many hot memories are injected beside the fitting ones."""
-        return self._priority_count
-
-    @priority_count.setter
-    def priority_count(self, value: int) -> None:
-        self._priority_count = check_count(value, "priority_count")
-
-    @property
-    def summary_length(self) -> int:
-        """Characters of a summary in the `*` listing."""
-        return self._summary_length
-
-    @summary_length.setter
-    def summary_length(self, value: int) -> None:
-        self._summary_length = check_count(value, "summary_length", MIN_SUMMARY_CHARS)
 
     # --- the five tools --------------------------------------------------------------------------------------------
 
@@ -322,13 +297,13 @@ class MemoryTalent:
         Raises:
             MemoryCoreError: Store or index could not be read.
         """
-        budget = self._relevance_count + self._priority_count
+        budget = self.relevance_count + self.priority_count
         if not self.enabled or budget == 0:
             return []
         solution, user_id = self.provider.get(cwd), self.user_id(session_id)
         chosen: dict[str, MemoryEntry] = {}
-        if self.relevance_injection and user_input.strip() and self._relevance_count:
-            for hit in solution.search(user_input, user_id=user_id, top_k=self._relevance_count):
+        if self.relevance_injection and user_input.strip() and self.relevance_count:
+            for hit in solution.search(user_input, user_id=user_id, top_k=self.relevance_count):
                 chosen.setdefault(hit.entry.id.key, hit.entry)
         for entry in solution.hot(user_id=user_id, limit=budget):
             if len(chosen) >= budget:
@@ -367,15 +342,21 @@ class MemoryTalent:
             return ToolResult(words.nothing, {"entries": [], "cut": False})
         cut = len(entries) > MAX_LISTED
         shown = entries[:MAX_LISTED]
-        lines = [self._line(entry, shorten(entry.content, self._summary_length)) for entry in shown]
+        lines = [self._line(entry, shorten(entry.content, self.summary_length)) for entry in shown]
         lines.insert(0, words.listed.format(count=len(shown)))
         if cut:
             lines.append(words.cut.format(count=MAX_LISTED))
         return ToolResult("\n".join(lines), {"entries": [to_fields(entry) for entry in shown], "cut": cut})
 
     def _line(self, entry: MemoryEntry, content: str | None = None) -> str:
-        text = content if content is not None else one_line(entry.content)
-        return self._words.line.format(**self._fields(entry), content=text)
+        # Not by `_fields`: a prompt has many lines, and none of them says when its memory expires.
+        return self._words.line.format(
+            key=one_line(entry.id.key),
+            scope=entry.id.scope,
+            importance=entry.importance,
+            time=_time(entry),
+            content=content if content is not None else one_line(entry.content),
+        )
 
     def _fields(self, entry: MemoryEntry) -> dict[str, object]:
         words = self._words
@@ -408,4 +389,4 @@ def _reason(error: Exception) -> str:
 
 
 def _time(entry: MemoryEntry) -> str:
-    return f"{entry.updated_at:%Y-%m-%d %H:%M}"
+    return entry.updated_at.isoformat(" ", "minutes")[:16]  # a quarter of the time of `strftime`

@@ -16,7 +16,7 @@ Needs pytest and hypothesis.
 
 import pytest
 
-for _module in ("embedder", "provider", "searcher", "session", "storer"):
+for _module in ("bulk", "embedder", "follower", "provider", "searcher", "session", "storer"):
     pytest.register_assert_rewrite(f"memory_core.testing.{_module}")
 
 from memory_core.testing.clock import FakeClock  # noqa: E402 - the assertions of these modules are rewritten first

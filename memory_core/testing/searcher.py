@@ -306,6 +306,20 @@ class SearcherContract:
                 assert given[hit.entry.id] == pytest.approx(hit.score, abs=1e-4)
         assert searcher.scores(query, [MemoryId("workspace", "other", "k1")]) == {}
 
+    @pytest.mark.parametrize("text", ["coffee", "coffee 框架", "nothing like it", "  "])
+    def test_candidates_are_the_hits(self, searcher: MemorySearcher, text: str) -> None:
+        """As ids and scores, in the same order, each entry to be had until it is gone."""
+        entries = [make_entry(f"k{n:02}", f"coffee {n} 使用Solon框架 " + "tea " * (n % 4)) for n in range(12)]
+        expired = make_entry("gone", "coffee 框架", expires=START - timedelta(days=1))
+        self.feed(searcher, [*entries, make_entry("low", "coffee", importance=1), expired])
+        whole = SearchQuery("shared", text, 5, START)
+        for query in (whole, replace(whole, min_importance=5), replace(whole, scopes=("user",))):
+            hits, found = searcher.search(query), searcher.candidates(query)
+            assert [key for key, _ in found.ranked] == [hit.entry.id for hit in hits]
+            assert [score for _, score in found.ranked] == pytest.approx([hit.score for hit in hits], abs=1e-6)
+            assert [found.entry(key) for key, _ in found.ranked] == [hit.entry for hit in hits]
+            assert found.entry(MemoryId("workspace", "shared", "nobody")) is None
+
     def test_opened_again(self, searcher: MemorySearcher, open_searcher: OpenSearcher) -> None:
         self.feed(searcher, [make_entry("k", "coffee")], cursor="5")
         searcher.close()

@@ -10,48 +10,25 @@ from hypothesis import strategies as st
 
 from memory_core.contracts import Clock, MemoryStorer
 from memory_core.errors import UnknownScopeError
-from memory_core.model import ChangeBatch, MemoryEntry, MemoryId
+from memory_core.model import MemoryId
+from memory_core.testing.bulk import BulkContract
 from memory_core.testing.clock import FakeClock
+from memory_core.testing.follower import Follower
 from memory_core.testing.samples import NASTY_CONTENTS, NASTY_KEYS, RELAXED, contents, make_entry, metadata, names
 
 OpenStorer = Callable[[Clock], MemoryStorer]
 
 
-class Follower:
-    """A model of an index: what the change feed says, and nothing else."""
-
-    def __init__(self, storer: MemoryStorer, user_id: str = "shared", page: int = 7) -> None:
-        self.storer, self.user_id, self.page = storer, user_id, page
-        self.cursor: str | None = None
-        self.entries: dict[MemoryId, MemoryEntry] = {}
-        self.completes = 0
-
-    def follow(self) -> list[ChangeBatch]:
-        """Read the feed to its end."""
-        batches: list[ChangeBatch] = []
-        for _ in range(100_000):
-            batch = self.storer.changes(self.cursor, self.user_id, self.page)
-            batches.append(batch)
-            if batch.complete:
-                self.completes += 1
-                self.entries.clear()
-            for id in batch.removals:
-                self.entries.pop(id, None)
-            self.entries.update((entry.id, entry) for entry in batch.upserts)
-            self.cursor = batch.cursor
-            if not batch.more:
-                return batches
-        raise AssertionError("the change feed never ends")
-
-
-class StorerContract:
+class StorerContract(BulkContract):
     """Subclass it and give the fixture `open_storer`: `clock -> storer` over the scopes `user` and `workspace`.
 
-    Each call opens the same data anew. `real_clock = True` says that the store's own clock decides about expiry, so
+    Each call opens the same data anew. `put_many` is tested in `BulkContract`, of which this is one. `real_clock = True` says that the store's own clock decides about expiry, so
     that a fake clock cannot.
     """
 
     real_clock = False
+    many = 2_000
+    """How many entries of one user are stored and then removed one by one: more for a store that is made for more."""
 
     @pytest.fixture
     def open_storer(self) -> OpenStorer:
@@ -69,6 +46,11 @@ class StorerContract:
         storer = open_storer(clock)
         yield storer
         storer.close()
+
+    @pytest.fixture
+    def quick_storer(self, storer: MemoryStorer) -> MemoryStorer:
+        """An empty store for tests with very many entries; override it where the store can wait less for the disk."""
+        return storer
 
     # --- identity and content --------------------------------------------------------------------------------------
 
@@ -182,13 +164,25 @@ class StorerContract:
 
     @pytest.mark.parametrize("count", [0, 1, 100, 101, 1001])
     def test_draining_one_user_leaves_the_others(self, storer: MemoryStorer, count: int) -> None:
+        self._drain(storer, count)
+
+    def test_draining_a_user_with_very_many_leaves_the_others(self, quick_storer: MemoryStorer) -> None:
+        self._drain(quick_storer, self.many)
+
+    @staticmethod
+    def _drain(storer: MemoryStorer, count: int) -> None:
         other = make_entry("k", "stays", user="other")
         storer.put(other)
         storer.put_many(
             make_entry(f"k{n}", f"c{n}", user="gone", scope="user" if n % 2 else "workspace") for n in range(count)
         )
+        follower = Follower(storer, "gone", page=1_000)
+        follower.follow()
+        assert len(follower.entries) == count
         removed = sum(storer.remove(entry.id) for entry in list(storer.scan(user_id="gone")))
         assert removed == count
+        follower.follow()
+        assert follower.entries == {}
         assert list(storer.scan(user_id="gone")) == []
         assert list(storer.scan()) == [other]
 

@@ -85,4 +85,4 @@ def import_jsonl(
             intake.skip(f"line {number}", str(error))
             continue
         intake.take(entry, f"line {number}")
-    return intake.report
+    return intake.finish()

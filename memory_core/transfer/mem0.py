@@ -59,7 +59,7 @@ def import_mem0(
             intake.skip(where, str(error))
             continue
         intake.take(entry, where)
-    return intake.report
+    return intake.finish()
 
 
 def _records(path: Path) -> list[object]:

@@ -67,7 +67,7 @@ def import_solon(
             intake.skip(where, str(error))
             continue
         intake.take(entry, where)
-    return intake.report
+    return intake.finish()
 
 
 def _text(path: Path) -> str:

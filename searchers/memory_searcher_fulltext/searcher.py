@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import RLock, local
 from weakref import WeakValueDictionary
 
-from memory_core.contracts import MemorySearcher
+from memory_core.contracts import Candidates, MemorySearcher
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_searcher_fulltext.index import UserIndex
 from memory_searcher_fulltext.snapshot import MIN_ENTRIES, Snapshots
@@ -80,6 +80,11 @@ class FulltextSearcher(MemorySearcher):
         if query.top_k < 1 or not query.text.strip():
             return []
         return self._index(query.user_id).search(query)
+
+    def candidates(self, query: SearchQuery) -> Candidates:  # noqa: D102 - the contract says it
+        if query.top_k < 1 or not query.text.strip():
+            return Candidates.of([])
+        return self._index(query.user_id).candidates(query)
 
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:  # noqa: D102
         own = [id for id in ids if id.user_id == query.user_id]

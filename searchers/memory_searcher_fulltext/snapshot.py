@@ -13,7 +13,7 @@ from memory_core.text import TOKENIZER_VERSION
 
 log = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 MIN_ENTRIES = 500
 """Smaller indexes are built faster than they are worth keeping."""
 

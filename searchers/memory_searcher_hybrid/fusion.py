@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from math import isfinite, sqrt
 
+from memory_core.contracts import Candidates
 from memory_core.model import MemoryEntry, MemoryId, SearchHit, hit_order
 
 Z_SCALE = 6.0
@@ -26,10 +27,13 @@ unknown to a model that reads the language well, while a text without every thir
 _DIGITS = 9
 _NO_DEVIATION = 1e-9
 
+Parts = Sequence[float | None]
+"""What one arm gives to each candidate, in the order of the candidates; None where it says nothing."""
+
 
 @dataclass(slots=True)
 class Answer:
-    """What one arm said: its hits, best first, and for a dense arm how to read them.
+    """What one arm said: its candidates, best first, and for a dense arm how to read them.
 
     `scores` also has candidates that only other arms listed. `stats` are mean and deviation of the arm's scores over
     all of the user's entries. `sight` goes from 0 (it cannot read the query) to 1.
@@ -37,7 +41,7 @@ class Answer:
 
     name: str
     dense: bool
-    hits: Sequence[SearchHit]
+    candidates: Candidates
     scores: dict[MemoryId, float] = field(default_factory=dict[MemoryId, float])
     stats: tuple[float, float] | None = None
     sight: float = 1.0
@@ -75,28 +79,32 @@ def fuse(answers: Sequence[Answer], method: str, dense_weight: float, limit: int
         dense_weight: The dense arms' share of the score, before what they cannot read is taken off.
         limit: How many are wanted; those that tie with the last one are told apart by the order of the contract.
     """
-    entries = {hit.entry.id: hit.entry for answer in answers for hit in answer.hits if answer.sight > 0}
-    parts = _by_rank(answers) if method == "rrf" else _by_score(answers, method, dense_weight, entries)
-    totals = dict.fromkeys(entries, 0.0)
-    for part in parts.values():
-        for key, value in part.items():
-            if key in totals and isfinite(value):
-                totals[key] += value
-    scores = {key: min(1.0, max(0.0, round(total, _DIGITS))) for key, total in totals.items()}
-    if len(scores) > limit:
-        last = nlargest(limit, scores.values())[-1]
-        scores = {key: score for key, score in scores.items() if score >= last}
-    hits = [SearchHit(entries[key], score, _explain(answers, parts, key)) for key, score in scores.items()]
+    seen = [answer for answer in answers if answer.sight > 0]
+    keys = list(dict.fromkeys(key for answer in seen for key, _ in answer.candidates.ranked))
+    parts = _by_rank(seen, keys) if method == "rrf" else _by_score(answers, method, dense_weight, keys)
+    totals = [
+        sum(value for value in values if value is not None and isfinite(value))
+        for values in zip(*parts.values(), strict=True)
+    ]
+    scores = [min(1.0, max(0.0, round(total, _DIGITS))) for total in totals]
+    last = nlargest(limit, scores)[-1] if len(scores) > limit else 0.0
+    hits = [
+        SearchHit(entry, score, _explain(answers, parts, place, keys[place]))
+        for place, score in enumerate(scores)
+        if score >= last and (entry := _entry(seen, keys[place])) is not None
+    ]
     return sorted(hits, key=hit_order)[:limit]
 
 
-def _explain(
-    answers: Sequence[Answer], parts: Mapping[str, Mapping[MemoryId, float]], key: MemoryId
-) -> dict[str, float]:
+def _entry(answers: Sequence[Answer], key: MemoryId) -> MemoryEntry | None:
+    return next((entry for answer in answers if (entry := answer.candidates.entry(key)) is not None), None)
+
+
+def _explain(answers: Sequence[Answer], parts: Mapping[str, Parts], place: int, key: MemoryId) -> dict[str, float]:
     """Return each arm's own score of an entry, and what it gave to the fused one."""
     found: dict[str, float] = {}
     for answer in answers:
-        part = parts.get(answer.name, {}).get(key)
+        part = parts[answer.name][place] if answer.name in parts else None
         if part is not None:
             found[answer.name] = round(answer.scores.get(key, 0.0), 6)
             found[f"{answer.name}.part"] = round(part, 6)
@@ -104,45 +112,47 @@ def _explain(
 
 
 def _by_score(
-    answers: Sequence[Answer], method: str, dense_weight: float, entries: Mapping[MemoryId, MemoryEntry]
-) -> dict[str, dict[MemoryId, float]]:
+    answers: Sequence[Answer], method: str, dense_weight: float, keys: Sequence[MemoryId]
+) -> dict[str, Parts]:
     """Return what each arm gives to each candidate; the parts of all arms together reach at most 1."""
     lexical = [answer for answer in answers if not answer.dense]
     dense = [answer for answer in answers if answer.dense]
     sighted = sum(answer.sight for answer in dense)
     # What a dense arm cannot read is taken from its weight and goes to the words, where there are any.
     weight = dense_weight * sighted / len(dense) if dense and lexical else float(bool(dense))
-    parts: dict[str, dict[MemoryId, float]] = {}
-    for answer in lexical:
-        share = (1 - weight) / len(lexical)
-        parts[answer.name] = {key: share * value for key, value in _lexical(answer, method).items()}
-    for answer in dense:
-        if answer.sight > 0:
-            share = weight * answer.sight / sighted
-            parts[answer.name] = {key: share * value for key, value in _dense(answer, method, entries).items()}
+    parts: dict[str, Parts] = {}
+    for answer in answers:
+        if answer.dense and not answer.sight > 0:
+            continue
+        share = weight * answer.sight / sighted if answer.dense else (1 - weight) / len(lexical)
+        if method == "minmax":
+            ranked = dict(answer.candidates.ranked)
+            parts[answer.name] = _scaled([ranked.get(key) for key in keys], *_range(list(ranked.values())), share)
+        else:
+            values = [answer.scores.get(key) for key in keys]
+            parts[answer.name] = _scaled(values, *(_distance(answer, values) if answer.dense else _best(values)), share)
     return parts
 
 
-def _lexical(answer: Answer, method: str) -> dict[MemoryId, float]:
-    """Return the arm's scores as shares of its best (or between its last and its best)."""
-    return _minmax({hit.entry.id: hit.score for hit in answer.hits}) if method == "minmax" else _shares(answer.scores)
+def _scaled(values: Parts, zero: float, whole: float, share: float) -> Parts:
+    """Return each value's distance from `zero` in units of `whole`, times `share`; nothing where `whole` is 0."""
+    if not whole > 0:
+        return [None] * len(values)
+    return [share * ((value - zero) / whole) if value is not None else None for value in values]
 
 
-def _shares(scores: Mapping[MemoryId, float]) -> dict[MemoryId, float]:
-    best = max(scores.values(), default=0.0)
-    return {key: score / best for key, score in scores.items()} if best > 0 else {}
+def _best(values: Parts) -> tuple[float, float]:
+    """Read lexical scores as shares of the best."""
+    return 0.0, max((value for value in values if value is not None), default=0.0)
 
 
-def _dense(answer: Answer, method: str, entries: Mapping[MemoryId, MemoryEntry]) -> dict[MemoryId, float]:
-    """Return the arm's scores as distances from the mean of all entries, at most 1; negative ones stay."""
-    if method == "minmax":
-        return _minmax({hit.entry.id: hit.score for hit in answer.hits})
-    scores = {key: score for key, score in answer.scores.items() if key in entries}
-    mean, deviation = answer.stats if answer.stats is not None else _stats(list(scores.values()))
+def _distance(answer: Answer, values: Parts) -> tuple[float, float]:
+    """Read dense scores as distances from the mean of all entries, at most 1; negative ones stay."""
+    scores = [value for value in values if value is not None]
+    mean, deviation = answer.stats if answer.stats is not None else _stats(scores)
     if not scores or not deviation > _NO_DEVIATION:
-        return {}
-    scale = deviation * max(Z_SCALE, (max(scores.values()) - mean) / deviation)
-    return {key: (score - mean) / scale for key, score in scores.items()}
+        return 0.0, 0.0
+    return mean, deviation * max(Z_SCALE, (max(scores) - mean) / deviation)
 
 
 def _stats(values: Sequence[float]) -> tuple[float, float]:
@@ -152,19 +162,18 @@ def _stats(values: Sequence[float]) -> tuple[float, float]:
     return mean, sqrt(sum((value - mean) ** 2 for value in values) / len(values))
 
 
-def _minmax(scores: Mapping[MemoryId, float]) -> dict[MemoryId, float]:
-    if not scores:
-        return {}
-    low, high = min(scores.values()), max(scores.values())
-    return {key: (score - low) / (high - low) if high > low else 1.0 for key, score in scores.items()}
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """Read scores as places between the last and the best; all in full where they are equal."""
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    return (low, high - low) if high > low else (low - 1.0, 1.0)
 
 
-def _by_rank(answers: Sequence[Answer]) -> dict[str, dict[MemoryId, float]]:
+def _by_rank(answers: Sequence[Answer], keys: Sequence[MemoryId]) -> dict[str, Parts]:
     """Return `1 / (k + rank)` for each arm, as a share of what being first in all arms would give."""
-    seen = [answer for answer in answers if answer.sight > 0]
-    return {
-        answer.name: {
-            hit.entry.id: (RRF_K + 1) / (RRF_K + rank) / len(seen) for rank, hit in enumerate(answer.hits, start=1)
-        }
-        for answer in seen
-    }
+    parts: dict[str, Parts] = {}
+    for answer in answers:
+        ranks = {key: rank for rank, (key, _) in enumerate(answer.candidates.ranked, start=1)}
+        parts[answer.name] = [
+            (RRF_K + 1) / (RRF_K + ranks[key]) / len(answers) if key in ranks else None for key in keys
+        ]
+    return parts

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from memory_core.contracts import BackendContext, ChangeFeed, Embedder, MemorySearcher, Problem
+from memory_core.contracts import BackendContext, Candidates, ChangeFeed, Embedder, MemorySearcher, Problem
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_searcher_hybrid import HybridOptions
 from memory_searcher_hybrid.arms import RETRY_S, Arms
@@ -170,13 +170,13 @@ class HybridSearcher(MemorySearcher):
     def _ask(self, name: str, query: SearchQuery) -> Answer | None:
         def run(arm: MemorySearcher) -> Answer:
             if arm.kind == "lexical":
-                hits = arm.search(query)
-                return Answer(name, False, hits, {hit.entry.id: hit.score for hit in hits})
+                found = arm.candidates(query)
+                return Answer(name, False, found, dict(found.ranked))
             trust = sight(arm.unknown_share(query.text))
             if trust <= 0:
-                return Answer(name, True, [], sight=0.0)
-            hits = arm.search(query)
-            return Answer(name, True, hits, {hit.entry.id: hit.score for hit in hits}, arm.score_stats(query), trust)
+                return Answer(name, True, Candidates.of([]), sight=0.0)
+            found = arm.candidates(query)
+            return Answer(name, True, found, dict(found.ranked), arm.score_stats(query), trust)
 
         start = time.monotonic()
         answer = self._arms.attempt(name, "search", run, None)
@@ -185,7 +185,7 @@ class HybridSearcher(MemorySearcher):
 
     def _complete(self, answers: Sequence[Answer], query: SearchQuery) -> None:
         """Ask each arm for its true scores of what only others found."""
-        candidates = {hit.entry.id for answer in answers for hit in answer.hits}
+        candidates = {key for answer in answers for key, _ in answer.candidates.ranked}
         for answer in answers:
             missing = [key for key in candidates if key not in answer.scores] if answer.sight > 0 else []
             if missing:

@@ -90,6 +90,7 @@ class View:
         cache.update(used)
         self._entries = max(0, searcher.doc_count() - 1)
         self._average = words / self._entries if words else 1.0
+        self._latest: tuple[tuple[tuple[str, ...], int], tuple[dict[int, float], float]] | None = None
 
     def _postings(self, term: str) -> Iterator[tuple[int, float, int]]:
         """Yield (number, occurrences, length) of each document that has the term."""
@@ -107,6 +108,17 @@ class View:
 
     def ranked(self, asked: Sequence[str], max_terms: int) -> tuple[dict[int, float], float]:
         """Return the BM25 of every document that has any of the terms, and the highest that a text could reach.
+
+        The latest answer is kept: a hybrid asks for the best and then for the scores of others.
+        """
+        key = (tuple(asked), max_terms)
+        latest = self._latest
+        if latest is None or latest[0] != key:
+            latest = self._latest = (key, self._ranked(asked, max_terms))
+        return latest[1]
+
+    def _ranked(self, asked: Sequence[str], max_terms: int) -> tuple[dict[int, float], float]:
+        """Score anew.
 
         In a larger index, terms that most entries have are left out where the query has others: they weigh nothing and
         would only make every entry a candidate. A long query keeps its rarest terms.

@@ -52,7 +52,9 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a file says. What it does not say is None; `extra` holds the lines of unknown fields, as they stand."""
+    """What a file says. What it does not say is None; `extra` holds the lines of unknown fields and
+    comments at the margin, as they stand.
+    """
 
     content: str
     key: str | None = None
@@ -136,7 +138,7 @@ def parse(text: str) -> Parsed:
 
 
 def _fields(head: str) -> tuple[dict[str, yaml.Node], str]:
-    """Return the known fields as nodes, and the unknown ones as the text in which they stand."""
+    """Return the known fields as nodes, and as text the unknown ones and the comments on lines of their own."""
     try:
         if ("&" in head or "*" in head) and any(
             isinstance(event, yaml.AliasEvent) for event in yaml.parse(head, _Loader)
@@ -148,27 +150,43 @@ def _fields(head: str) -> tuple[dict[str, yaml.Node], str]:
         raise CorruptEntryError(f"line {line}: the front matter is not valid YAML: {error.problem}") from error
     except (yaml.YAMLError, RecursionError) as error:
         raise CorruptEntryError(f"the front matter is not valid YAML: {' '.join(str(error).split())}") from error
+    lines = _LINE.findall(head)
     if node is None:
-        return {}, ""
+        return {}, _comments(lines, 0, len(lines))
     if not isinstance(node, yaml.MappingNode):
         kind = "a list" if isinstance(node, yaml.SequenceNode) else "plain text"
         raise CorruptEntryError(f"line 2: the front matter is {kind}, not a list of `name: value` lines")
-    lines = _LINE.findall(head)
     pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
     known: dict[str, yaml.Node] = {}
-    extra: list[str] = []
+    extra = [] if node.flow_style or not pairs else [_comments(lines, 0, pairs[0][0].start_mark.line)]
     for place, (name_node, value) in enumerate(pairs):
         name = str(name_node.value)
         if name in known:
             raise CorruptEntryError(f"line {name_node.start_mark.line + 2}: `{name}` is given twice")
+        end = pairs[place + 1][0].start_mark.line if place + 1 < len(pairs) else len(lines)
         if name in FIELDS:
             known[name] = value
+            if not node.flow_style:
+                extra.append(_comments(lines, _line_after(name_node, value), end))
         elif node.flow_style:
             extra.append(_plain_line(name, value))
         else:
-            end = pairs[place + 1][0].start_mark.line if place + 1 < len(pairs) else len(lines)
             extra.append("".join(lines[name_node.start_mark.line : end]).rstrip("\n") + "\n")
     return known, "".join(extra)
+
+
+def _line_after(name: yaml.Node, value: yaml.Node) -> int:
+    """Return the first line that may hold a comment after a field; those of blocks are told by their indentation."""
+    quoted_or_plain = isinstance(value, yaml.ScalarNode) and value.style not in {"|", ">"}
+    return (value.end_mark if quoted_or_plain else name.start_mark).line + 1
+
+
+def _comments(lines: list[str], start: int, end: int) -> str:
+    """Return the comments that stand at the margin right before line `end`, not before line `start`."""
+    first = end
+    while first > start and (lines[first - 1].startswith("#") or not lines[first - 1].strip()):
+        first -= 1
+    return "".join(line.rstrip("\r\n") + "\n" for line in lines[first:end] if line.startswith("#"))
 
 
 def _plain_line(name: str, value: yaml.Node) -> str:

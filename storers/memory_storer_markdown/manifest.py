@@ -42,6 +42,7 @@ CREATE INDEX latest_by_number ON latest (user, number);
 CREATE TABLE floors (user TEXT PRIMARY KEY, floor INTEGER NOT NULL) WITHOUT ROWID;
 """
 
+_GRAVES = "CREATE INDEX IF NOT EXISTS latest_graves ON latest (user, number) WHERE path IS NULL"
 
 # Each names a table and its columns: one that is missing shows here.
 _PROBES = (
@@ -71,6 +72,7 @@ class Manifest:
             self.db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
             self._create(self.db)
         self.inode = self._inode()
+        self._untrimmed: dict[str, int] = {}
         self.epoch = str(self.db.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()[0])
 
     def _open_file(self) -> sqlite3.Connection:
@@ -86,6 +88,7 @@ class Manifest:
                 if db.execute("PRAGMA user_version").fetchone()[0] != SCHEMA_VERSION:
                     self._create(db)
                 db.execute("BEGIN IMMEDIATE")  # a directory that cannot be written fails here, not at the first change
+                db.execute(_GRAVES)  # files of before have no such index, and need no other change
                 for probe in _PROBES:
                     db.execute(probe).fetchone()
                 if db.execute("SELECT count(*) FROM meta WHERE name IN ('epoch', 'head')").fetchone()[0] != 2:
@@ -188,7 +191,15 @@ class Manifest:
         )
 
     def trim(self, user: str) -> None:
-        """Forget the oldest tombstones of a user beyond the last 10,000; only inside `writing`."""
+        """Forget the oldest tombstones of a user beyond the last 10,000; only inside `writing`.
+
+        Counting them costs as much as a removal: it is done at this object's first one, and for each hundred after.
+        """
+        waiting = self._untrimmed.get(user, TOMBSTONES_KEPT) + 1
+        self._untrimmed[user] = waiting
+        if waiting <= TOMBSTONES_KEPT // 100:
+            return
+        self._untrimmed[user] = 0
         row = self.db.execute(
             "SELECT number FROM latest WHERE user = ? AND path IS NULL ORDER BY number DESC LIMIT 1 OFFSET ?",
             (user, TOMBSTONES_KEPT),

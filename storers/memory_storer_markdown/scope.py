@@ -3,11 +3,9 @@
 import logging
 import os
 import sqlite3
-import stat
-import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import count
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 
@@ -15,15 +13,28 @@ from memory_core.contracts import Problem
 from memory_core.errors import InvalidEntryError, StorageUnavailableError
 from memory_core.feed import Change, LogState
 from memory_core.model import MemoryEntry, MemoryId
-from memory_core.naming import short_hash, slug
+from memory_core.naming import slug
+from memory_storer_markdown.disk import ScopeDisk, Temporary
 from memory_storer_markdown.frontmatter import render
 from memory_storer_markdown.manifest import STATE_DIR, Manifest
-from memory_storer_markdown.sweep import SUFFIX, Sweeper, read_entry, signature, store_row
+from memory_storer_markdown.sweep import Sweeper, read_entry, signature, store_row
 
 log = logging.getLogger(__name__)
 
-_STRAY_AFTER_S = 3600
-_temporary = count()
+_PAGE = 64
+"""How many files wait for the disk together; other writers wait for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """One entry on its way: its temporary file, where that goes, and what was `found` there before."""
+
+    entry: MemoryEntry
+    path: str
+    name: str
+    extra: str
+    found: str | None
+    file: Temporary
 
 
 class ScopeDirectory:
@@ -35,13 +46,11 @@ class ScopeDirectory:
     def __init__(self, name: str, root: Path, *, fsync: bool, max_file_bytes: int) -> None:
         self.name = name
         self.root = root
-        self._root = str(root)
-        self._fsync = fsync
+        self._disk = ScopeDisk(root, fsync=fsync)
         self._max_file_bytes = max_file_bytes
         self._lock = RLock()
         self._manifest: Manifest | None = None
         self._sweeper = Sweeper(root, name, max_file_bytes)
-        self._cleaned = False
 
     @contextmanager
     def _reading(self, user_id: str | None, *, sweep: bool = True) -> Generator[Manifest | None]:
@@ -166,10 +175,13 @@ class ScopeDirectory:
     # --- writing ---------------------------------------------------------------------------------------------------
 
     def put(self, entries: Sequence[MemoryEntry]) -> None:
-        """Write entries, each atomically, all durable on return.
+        """Write entries, some at a time: their files, one wait for the disk, one transaction of the manifest.
+
+        Each is written atomically, all are durable on return. Of several with one key the last counts.
 
         Raises:
-            StorageUnavailableError: One could not be written; those before it are.
+            InvalidEntryError: One is too large for a file.
+            StorageUnavailableError: One could not be written. In both cases each of the others is there, or not.
         """
         with self._lock, self._driver_errors(), self._file_errors("written"):
             manifest = self._open()
@@ -177,48 +189,84 @@ class ScopeDirectory:
                 self.root.mkdir(parents=True, exist_ok=True)
                 manifest = self._open()
                 assert manifest is not None
-            self._clean()
-            directories: set[str] = set()
-            try:
-                for entry in entries:
-                    directories.add(self._put(manifest, entry))
-            finally:
-                for directory in directories:
-                    self._sync_directory(directory)
+            self._disk.clean()
+            for start in range(0, len(entries), _PAGE):
+                page: dict[MemoryId, MemoryEntry] = {}
+                for entry in entries[start : start + _PAGE]:
+                    page.pop(entry.id, None)  # what comes again takes its last place
+                    page[entry.id] = entry
+                self._put(manifest, page.values())
 
-    def _put(self, manifest: Manifest, entry: MemoryEntry) -> str:
-        user, key = entry.id.user_id, entry.id.key
-        folder = self._user_directory(user)
-        with manifest.writing() as db:
-            row = self._place(manifest, user, key)
-            if row and row[3] != self._signature(row[0]):
-                # Somebody edited this file since it was read: keep what it says beside the entry, and leave it alone
-                # when it can no longer be read.
-                self._sweeper.take_over(manifest, row[2])
-                row = self._place(manifest, user, key)
-            path, extra, name, _ = row if row else (self._free_path(entry.id), "", slug(user), "")
-            folder = f"{self._root}/{name}" if row else folder
-            text = render(entry, extra)
-            if len(text) > self._max_file_bytes // 4 and len(text.encode()) > self._max_file_bytes:
-                raise InvalidEntryError(
-                    f"The memory {key!r} is larger than {self._max_file_bytes >> 20} MiB, the limit of one file "
-                    "(option max_file_mb of [storers.markdown])."
-                )
-            temporary = self._write_temporary(text)
-            known = db.execute("SELECT mtime_ns FROM dirs WHERE dir = ?", (name,)).fetchone()
-            in_step = known is not None and os.stat(folder).st_mtime_ns == known[0]
+    def _put(self, manifest: Manifest, entries: Collection[MemoryEntry]) -> None:
+        staged: list[_Staged] = []
+        with manifest.writing():
             try:
-                os.replace(temporary, f"{self._root}/{path}")
+                for user in {entry.id.user_id for entry in entries}:
+                    self._disk.user_directory(user)
+                for entry in entries:
+                    staged.append(self._stage(manifest, entry, staged))
+                for item in staged:
+                    item.file.finish(fsync=self._disk.fsync)
+                for place, item in enumerate(staged):
+                    if self._disk.signature(item.path) != item.found:
+                        # Somebody wrote this very file while the others were on their way to the disk.
+                        item.file.discard()
+                        staged[place] = self._stage(manifest, item.entry, staged)
+                        staged[place].file.finish(fsync=self._disk.fsync)
+                    self._settle(manifest, staged[place])
             except BaseException:
-                with suppress(OSError):
-                    os.unlink(temporary)
+                for item in staged:
+                    item.file.discard()
                 raise
-            state = os.stat(f"{self._root}/{path}")
-            store_row(manifest, name, path, signature(state), state.st_mtime_ns, entry, extra)
-            manifest.record(user, key, path)
-            if in_step:
-                db.execute("UPDATE dirs SET mtime_ns = ? WHERE dir = ?", (os.stat(folder).st_mtime_ns, name))
-        return folder
+        self._disk.sync(*{item.name for item in staged})
+
+    def _stage(self, manifest: Manifest, entry: MemoryEntry, others: Iterable["_Staged"]) -> "_Staged":
+        """Write an entry's temporary file and find out where it goes; only inside `writing`."""
+        user, key = entry.id.user_id, entry.id.key
+        row = self._place(manifest, user, key)
+        if row and row[3] != self._disk.signature(row[0]):
+            # Somebody edited this file since it was read: keep what it says beside the entry, and leave it alone
+            # when it can no longer be read.
+            self._sweeper.take_over(manifest, row[2])
+            row = self._place(manifest, user, key)
+        if row:
+            path, extra, name, _ = row
+            found = self._disk.signature(path)
+        else:
+            path, extra, name, found = (
+                self._disk.free_path(entry.id, {item.path for item in others}),
+                "",
+                slug(user),
+                None,
+            )
+        text = render(entry, extra)
+        if len(text) > self._max_file_bytes // 4 and len(text.encode()) > self._max_file_bytes:
+            raise InvalidEntryError(
+                f"The memory {key!r} is larger than {self._max_file_bytes >> 20} MiB, the limit of one file "
+                "(option max_file_mb of [storers.markdown])."
+            )
+        return _Staged(entry, path, name, extra, found, self._disk.temporary(text))
+
+    def _settle(self, manifest: Manifest, item: "_Staged") -> None:
+        """Rename a staged file to its place and write down what it says; only inside `writing`."""
+        full = f"{self._disk.root}/{item.path}"
+        with self._in_step(manifest, item.name):
+            item.file.rename(full)
+        state = os.stat(full)
+        store_row(manifest, item.name, item.path, signature(state), state.st_mtime_ns, item.entry, item.extra)
+        manifest.record(item.entry.id.user_id, item.entry.id.key, item.path)
+
+    @contextmanager
+    def _in_step(self, manifest: Manifest, name: str) -> Generator[None]:
+        """Keep a directory's recorded time in step over a change of ours; only inside `writing`.
+
+        Without it each change of our own would look like somebody else's, and the next read would go over all files.
+        """
+        known = manifest.db.execute("SELECT mtime_ns FROM dirs WHERE dir = ?", (name,)).fetchone()
+        in_step = known is not None and self._disk.mtime_ns(name) == known[0]
+        yield
+        if in_step:
+            manifest.db.execute("UPDATE dirs SET mtime_ns = ? WHERE dir = ?", (self._disk.mtime_ns(name), name))
 
     @staticmethod
     def _place(manifest: Manifest, user: str, key: str) -> tuple[str, str, str, str] | None:
@@ -230,67 +278,14 @@ class ScopeDirectory:
         ).fetchone()
         return row
 
-    def _signature(self, path: str) -> str | None:
-        try:
-            return signature(os.lstat(f"{self._root}/{path}"))
-        except OSError:
-            return None
-
-    def _user_directory(self, user: str) -> str:
-        """Return the directory of a user's files, made if need be, and never a link."""
-        directory = f"{self._root}/{slug(user)}"
-        try:
-            mode = os.lstat(directory).st_mode
-        except FileNotFoundError:
-            os.mkdir(directory)
-            self._sync_directory(self._root)
-            return directory
-        if not stat.S_ISDIR(mode):
-            raise StorageUnavailableError(
-                f"{directory} is a link or a file; memories are written only into real directories. "
-                "Put one in its place."
-            )
-        return directory
-
-    def _free_path(self, id: MemoryId) -> str:
-        """Return where a new key goes: its slug, or the next name where somebody's file is in the way."""
-        folder, stem = slug(id.user_id), slug(id.key)
-        for attempt in range(100):
-            name = stem if attempt == 0 else f"{stem}~{short_hash(f'{id.key}/{attempt}')}"
-            path = f"{folder}/{name}{SUFFIX}"
-            if not os.path.lexists(self.root / path):
-                return path
-        raise StorageUnavailableError(f"No free file name for the key {id.key!r} in {self.root / folder}.")
-
-    def _write_temporary(self, text: str) -> str:
-        folder = f"{self._root}/{STATE_DIR}/tmp"  # noqa: S108 - ours, on the disk that the rename stays on
-        path = f"{folder}/{os.getpid()}-{time.time_ns()}-{next(_temporary)}.tmp"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        try:
-            handle = os.open(path, flags, 0o644)
-        except FileNotFoundError:
-            os.makedirs(folder, exist_ok=True)
-            handle = os.open(path, flags, 0o644)
-        try:
-            data = memoryview(text.encode())
-            while data:
-                data = data[os.write(handle, data) :]
-            if self._fsync:
-                os.fsync(handle)
-        except BaseException:
-            os.close(handle)
-            os.unlink(path)
-            raise
-        os.close(handle)
-        return path
-
     def remove(self, user_id: str, key: str, now: float) -> bool:
         """Delete every file of a key, durably; return whether a live entry was there."""
         with self._reading(user_id) as manifest:
             if manifest is None:
                 return False
             rows = manifest.db.execute(
-                "SELECT f.path, f.dir, f.expires, l.path FROM files f LEFT JOIN latest l ON l.path = f.path "
+                "SELECT f.path, f.dir, f.expires, l.path FROM files f "
+                "LEFT JOIN latest l ON l.user = f.user AND l.key = f.key AND l.path = f.path "
                 "WHERE f.user = ? AND f.key = ? AND f.error IS NULL",
                 (user_id, key),
             ).fetchall()
@@ -301,8 +296,7 @@ class ScopeDirectory:
                     self._unlink(manifest, path, name)
                 manifest.record(user_id, key, None)
                 manifest.trim(user_id)
-            for name in {name for _, name, _, _ in rows}:
-                self._sync_directory(f"{self._root}/{name}")
+            self._disk.sync(*{name for _, name, _, _ in rows})
             return any(spoken and (expires is None or expires > now) for _, _, expires, spoken in rows)
 
     def purge(self, now: float) -> int:
@@ -322,40 +316,14 @@ class ScopeDirectory:
                     manifest.elect(user, key)
                 for user in {user for _, _, user, _ in rows}:
                     manifest.trim(user)
-            for name in {name for _, name, _, _ in rows}:
-                self._sync_directory(f"{self._root}/{name}")
+            self._disk.sync(*{name for _, name, _, _ in rows})
             return len({(user, key) for _, _, user, key in rows})
 
     def _unlink(self, manifest: Manifest, path: str, name: str) -> None:
-        """Delete one file and its row, keeping the directory's recorded time in step; only inside `writing`."""
-        folder = self.root / name
-        known = manifest.db.execute("SELECT mtime_ns FROM dirs WHERE dir = ?", (name,)).fetchone()
-        in_step = known is not None and os.stat(folder).st_mtime_ns == known[0]
-        (self.root / path).unlink(missing_ok=True)
+        """Delete one file and its row; only inside `writing`."""
+        with self._in_step(manifest, name):
+            (self.root / path).unlink(missing_ok=True)
         manifest.db.execute("DELETE FROM files WHERE path = ?", (path,))
-        if in_step:
-            manifest.db.execute("UPDATE dirs SET mtime_ns = ? WHERE dir = ?", (os.stat(folder).st_mtime_ns, name))
-
-    def _sync_directory(self, directory: str) -> None:
-        """Make renames and deletions in `directory` durable; where directories cannot be opened, they are at once."""
-        if not self._fsync or os.name == "nt":
-            return
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-    def _clean(self) -> None:
-        """Delete temporary files that a killed process left behind; once."""
-        if self._cleaned:
-            return
-        self._cleaned = True
-        with suppress(OSError):
-            for path in (self.root / STATE_DIR / "tmp").iterdir():
-                with suppress(OSError):
-                    if time.time() - path.stat().st_mtime > _STRAY_AFTER_S:
-                        path.unlink()
 
     @contextmanager
     def _file_errors(self, done: str) -> Generator[None]:

@@ -55,18 +55,21 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "", **more}
 
 
-def command(workspace: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "memory_core.cli", "mcp", "--cwd", str(workspace), *options]
+def command(workspace: Path | None, *options: str) -> list[str]:
+    cwd = [] if workspace is None else ["--cwd", str(workspace)]
+    return [sys.executable, "-m", "memory_core.cli", "mcp", *cwd, *options]
 
 
-def over_stdio(workspace: Path, *options: str) -> StdioServerParameters:
-    """Say how a client starts the server."""
+def over_stdio(workspace: Path | None, *options: str, start: Path = ROOT) -> StdioServerParameters:
+    """Say how a client starts the server, and in which directory."""
     program, *arguments = command(workspace, *options)
-    return StdioServerParameters(command=program, args=arguments, env=environment(), cwd=str(ROOT))
+    return StdioServerParameters(command=program, args=arguments, env=environment(), cwd=str(start))
 
 
 @contextmanager
-def over_http(workspace: Path, *options: str, variables: Mapping[str, str] | None = None) -> Generator[str, None, None]:
+def over_http(
+    workspace: Path | None, *options: str, variables: Mapping[str, str] | None = None, start: Path = ROOT
+) -> Generator[str, None, None]:
     """Run the server on loopback and give its address."""
     port = _free_port()
     process = subprocess.Popen(
@@ -74,7 +77,7 @@ def over_http(workspace: Path, *options: str, variables: Mapping[str, str] | Non
         stderr=subprocess.PIPE,
         text=True,
         env=environment(**(variables or {})),
-        cwd=ROOT,
+        cwd=start,
     )
     try:
         assert process.stderr is not None

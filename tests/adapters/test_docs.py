@@ -1,6 +1,7 @@
 """The pages' code runs, their JSON is JSON that starts the server, and so do the examples."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,12 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from memory_core.cli.app import cli
+from tests.support.hermes_package import hermes_folder
 
 from .conftest import ROOT, environment
 
 EXAMPLES = sorted((ROOT / "examples" / "integrations").glob("*.py"))
 SAID = {
     "claude_memory": "/memories/preferences.md",
+    "hermes": "Drinks black coffee",
     "langgraph_store": "Drinks black coffee",
     "mcp_client": "Drinks black coffee",
     "openai_agents_session": "I drink coffee",
@@ -30,12 +33,13 @@ def blocks(page: str, language: str) -> list[str]:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs(example: Path, home: Path) -> None:
+    path = os.pathsep.join([str(ROOT), str(hermes_folder())] if example.stem == "hermes" else [str(ROOT)])
     done = subprocess.run(
         [sys.executable, str(example)],
         check=False,
         capture_output=True,
         text=True,
-        env=environment(),
+        env=environment(PYTHONPATH=path),
         timeout=120,
         cwd=home,
     )

@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent, TextResourceContents
 
-from memory_core.adapters.mcp_server import http_app, is_loopback
+from memory_core.adapters.mcp_http import http_app, is_loopback
 from memory_core.adapters.workspace import workspace_server
 from memory_core.cli.run import run
 from memory_core.config import load_settings
@@ -362,15 +362,16 @@ async def test_the_token_is_asked_before_anything_else(provider: MemorySolutionP
 
 
 def test_the_command_serves_what_it_was_told(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import memory_core.adapters.mcp_server as module
+    import memory_core.adapters.mcp_http as http
+    import memory_core.adapters.mcp_server as stdio
 
     served: list[Any] = []
 
     def serve(*given: Any) -> None:
         served.append(given)
 
-    monkeypatch.setattr(module, "serve_http", serve)
-    monkeypatch.setattr(module, "serve_stdio", served.append)
+    monkeypatch.setattr(http, "serve_http", serve)
+    monkeypatch.setattr(stdio, "serve_stdio", served.append)
     arguments = ["mcp", "--cwd", str(workspace), "--no-ledger"]
     assert run(arguments) == 0
     assert served.pop().name == "memory-core"

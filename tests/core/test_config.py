@@ -94,9 +94,34 @@ def test_the_user_s_own_file_is_the_last_resort(work: Path, tmp_path: Path) -> N
     assert loaded.settings.home_dir == tmp_path / "elsewhere"
 
 
-def test_a_folder_named_like_the_file_is_not_it(work: Path) -> None:
-    (work / "memory.toml").mkdir()
-    assert load_settings(work).origin == "defaults"
+def make_directory(path: Path) -> None:
+    path.mkdir()
+
+
+def make_broken_link(path: Path) -> None:
+    path.symlink_to(path.parent / "nowhere")
+
+
+def make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("place", ["project/sub/memory.toml", "project/memory.toml", "config/memory-core/memory.toml"])
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (make_directory, "a directory"),
+        (make_broken_link, "a broken link"),
+        (make_pipe, "no regular file"),
+    ],
+)
+def test_what_is_no_file_but_is_called_like_it_is_said_so(
+    work: Path, tmp_path: Path, place: str, make: Callable[[Path], None], what: str
+) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    make(path)
+    assert f"{path} is {what}" in refused(work / "sub" / "deep")
 
 
 @pytest.mark.parametrize("cwd", ["\0", "x" * 5000, "~nobody-of-this-name/x"], ids=["nul", "long", "no such user"])

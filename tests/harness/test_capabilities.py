@@ -270,3 +270,51 @@ def test_a_portal_passes_errors_and_can_be_stopped_and_started() -> None:
     with pytest.raises(ConfigError):
         portal.call(fail)
     portal.stop()
+
+
+@pytest.mark.parametrize("order", [0, 1], ids=["memory first", "ledger first"])
+@pytest.mark.parametrize("served", [False, True], ids=["side by side", "the ledger serves a talent too"])
+async def test_memory_and_ledger_on_one_agent_share_one_search(
+    provider: MemorySolutionProvider, tmp_path: Path, order: int, served: bool
+) -> None:
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    ledger = Ledger(place, as_chat_model("test"))
+    ledger.save("The sea side house has a blue door")
+    provider.get(tmp_path).remember("house", "The town house has a red door", 7)
+    memory = MemoryCapability(provider, cwd=tmp_path)
+    both = LedgerCapability(ledger, cwd=tmp_path if served else place, memory=memory.talent if served else None)
+    names: list[str] = []
+    said: list[str] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        last = messages[-1].parts[-1]
+        if isinstance(last, ToolReturnPart):
+            return ModelResponse([TextPart(last.model_response_str())])
+        names.extend(tool.name for tool in info.function_tools)
+        said.append(info.instructions or "")
+        return ModelResponse([ToolCallPart("memory_search", {"query": "house door"})])
+
+    model = FunctionModel(answer)
+    both.talent.ledger().disable_memory_hooks = True
+    agent: Agent[Any, str] = Agent(model, capabilities=[memory, both][:: 1 if order == 0 else -1])
+    found = (await agent.run("Which door?")).output
+    assert "red door" in found
+    assert "blue door" in found
+    assert len(names) == len(set(names)) == 7
+    assert said[0].count("red door") == 1
+    assert said[0].count("blue door") == 1
+
+    names.clear()
+    said.clear()
+    both.enabled = False
+    only_memory = (await agent.run("Which door?")).output
+    assert "red door" in only_memory
+    assert "blue door" not in only_memory
+    assert len(names) == 5
+    both.enabled, memory.talent.enabled = True, False
+    names.clear()
+    only_ledger = (await agent.run("Which door?")).output
+    assert "blue door" in only_ledger
+    assert "red door" not in only_ledger
+    assert sorted(names) == ["memory_get", "memory_save", "memory_search"]

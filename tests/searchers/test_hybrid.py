@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from memory_core.contracts import BackendContext, MemorySearcher
+from memory_core.contracts import BackendContext, Candidates, MemorySearcher
 from memory_core.errors import ConfigError, IndexUnavailableError, StorageUnavailableError
 from memory_core.model import ChangeBatch, MemoryEntry, SearchHit, SearchQuery
 from memory_core.solution import StandardSolution
@@ -55,6 +55,11 @@ class Broken(FulltextSearcher):
         if self.error is not None:
             raise self.error
         return super().search(query)
+
+    def candidates(self, query: SearchQuery) -> Candidates:
+        if self.error is not None:
+            raise self.error
+        return super().candidates(query)
 
     def list_all(
         self, user_id: str, limit: int, *, now: datetime | None = None, scopes: Sequence[str] | None = None
@@ -181,11 +186,11 @@ def test_an_arm_that_is_late_is_left_out_and_then_left_alone(embedder: FakeEmbed
     released, asked = threading.Event(), 0
 
     class Late(NumpySearcher):
-        def search(self, query: SearchQuery) -> list[SearchHit]:
+        def candidates(self, query: SearchQuery) -> Candidates:
             nonlocal asked
             asked += 1
             released.wait(30)
-            return super().search(query)
+            return super().candidates(query)
 
     options = HybridOptions(arm_timeout_s=0.05)
     searcher = HybridSearcher({"fulltext": FulltextSearcher(), "late": Late(embedder)}, options)

@@ -28,6 +28,7 @@ def open_solution(folder, buffer_rows):
     return StandardSolution(storer, open_searcher(folder / "index", buffer_rows=buffer_rows), ["workspace"])
 """
 ROOT = Path(__file__).parents[2]
+KILLS = 20 if os.environ.get("MEMORY_CORE_SOAK") else 3
 
 
 def start(body: str, *arguments: object) -> "subprocess.Popen[str]":
@@ -72,20 +73,20 @@ def test_two_processes_write_and_search_at_once(tmp_path: Path) -> None:
 
 def test_a_killed_writer_loses_nothing(tmp_path: Path) -> None:
     acknowledged = -1
-    for turn in range(3):
+    for turn in range(KILLS):
         process = start(WRITER, tmp_path, f"turn{turn}", 10_000)
         assert process.stdout is not None
         for line in process.stdout:
             acknowledged = int(line)
-            if acknowledged >= 9 + 4 * turn:
+            if acknowledged >= 9 + 4 * (turn % 3):
                 break
         process.kill()
         process.communicate()
     check = start(
         """
         solution = open_solution(Path(sys.argv[1]), 4)
-        for turn in range(3):
-            for n in range(10 + 4 * turn):
+        for turn in range(int(sys.argv[2])):
+            for n in range(10 + 4 * (turn % 3)):
                 text = f"memory number{n} of turn{turn}"
                 assert solution.search(text, top_k=1)[0].entry.content == text
         count = len(solution.search("memory", top_k=100_000))
@@ -93,6 +94,7 @@ def test_a_killed_writer_loses_nothing(tmp_path: Path) -> None:
         solution.close()
         """,
         tmp_path,
+        KILLS,
     )
     check.communicate(timeout=120)
     assert check.returncode == 0

@@ -13,6 +13,8 @@ from memory_storer_redis.storer import RedisStorer
 from tests.support.redis_server import RedisServer, start_cluster
 from tests.support.stores import REDIS_SCOPES, redis_options
 
+pytest.register_assert_rewrite("tests.support.crashes")
+
 
 @pytest.fixture(scope="module")
 def running_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:

@@ -21,10 +21,16 @@ Make = Callable[..., KvStorer]
 
 
 class TestKvStorer(StorerContract):
+    many = 40_000
+
     @pytest.fixture
     def open_storer(self, tmp_path: Path) -> Callable[[Clock], KvStorer]:
         scopes = {"user": tmp_path / "user", "workspace": tmp_path / "workspace"}
         return lambda clock: KvStorer(scopes, clock=clock)
+
+    @pytest.fixture
+    def quick_storer(self, make_kv: Make) -> KvStorer:
+        return make_kv(durability="normal")
 
 
 # --- what is on the disk -------------------------------------------------------------------------------------------
@@ -327,17 +333,3 @@ def test_users_without_memories_are_forgotten_after_a_while(
     storer.put(entry("b", user="session-1"))
     follower.follow()
     assert follower.keys() == {"b"}
-
-
-@pytest.mark.parametrize("count", [0, 1, 100, 101, 1_001, 40_000])
-def test_removing_all_of_one_user_leaves_the_others(make_kv: Make, count: int) -> None:
-    storer = make_kv(durability="normal")
-    mine = [entry(f"k{number}", user="user") for number in range(count)]
-    storer.put_many([*mine, entry("other", user="user2")])
-    follower = Follower(storer, "user")
-    assert follower.follow() == count
-    assert sum(storer.remove(found.id) for found in mine) == count
-    follower.follow()
-    assert follower.held == {}
-    assert list(storer.scan("user")) == []
-    assert [found.id.user_id for found in storer.scan()] == ["user2"]

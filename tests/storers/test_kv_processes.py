@@ -12,7 +12,8 @@ import pytest
 from memory_core.errors import StorageUnavailableError
 from memory_core.model import MemoryId
 from memory_storer_kv.storer import KvStorer
-from tests.support.stores import Follower, entry, kill_after, raw, start_writer
+from tests.support.crashes import CrashContract, kill_after, start_writer
+from tests.support.stores import entry, raw
 
 # Python 3.12 warns of every fork beside threads; here it is what is tested.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
@@ -22,34 +23,25 @@ Make = Callable[..., KvStorer]
 # --- many at once, and sudden ends ---------------------------------------------------------------------------------
 
 
-def test_four_processes_write_250_each(make_kv: Make, kv_file: Path) -> None:
-    writers = [start_writer("kv", kv_file.parent, f"p{place}", 250) for place in range(4)]
-    for writer in writers:
-        out, _ = writer.communicate(timeout=120)
-        assert writer.returncode == 0
-        assert len(out.split()) == 250
-    storer = make_kv()
-    keys = [found.id.key for found in storer.scan()]
-    assert len(keys) == len(set(keys)) == 1_000
-    follower = Follower(storer, limit=100)
-    follower.follow()
-    assert len(follower.held) == 1_000
-    assert raw(kv_file, "SELECT count(DISTINCT number) FROM entries") == [(1_000,)]
+class TestKvCrashes(CrashContract):
+    kind = "kv"
 
+    @pytest.fixture
+    def target(self, kv_file: Path) -> Path:
+        return kv_file.parent
 
-def test_kill_9_loses_nothing_that_was_acknowledged(make_kv: Make, kv_file: Path) -> None:
-    acknowledged: set[str] = set()
-    rounds = 50 if os.environ.get("MEMORY_CORE_SOAK") else 6
-    for place in range(rounds):
-        acknowledged |= kill_after(start_writer("kv", kv_file.parent, f"w{place}", 100_000), 1 + place * 7 % 40)
-    storer = make_kv()
-    found = {entry.id.key: entry.content for entry in storer.scan()}
-    assert acknowledged <= found.keys()
-    assert all(content.endswith("x" * 500) for content in found.values())
-    assert storer.problems() == []
-    follower = Follower(storer)
-    follower.follow()
-    assert follower.keys() == found.keys()
+    @pytest.fixture
+    def reopen(self, make_kv: Make) -> Make:
+        return make_kv
+
+    def test_numbers_of_many_processes_differ(self, target: Path, kv_file: Path) -> None:
+        writers = [start_writer("kv", target, f"p{place}", 100) for place in range(4)]
+        assert [len(writer.communicate(timeout=120)[0].split()) for writer in writers] == [100] * 4
+        assert raw(kv_file, "SELECT count(DISTINCT number) FROM entries") == [(400,)]
+
+    def test_a_killed_writer_leaves_a_sound_file(self, target: Path, reopen: Make) -> None:
+        kill_after(start_writer("kv", target, "w", 100_000, 50), 30)
+        assert reopen().problems() == []
 
 
 def test_threads_share_a_storer(make_kv: Make) -> None:

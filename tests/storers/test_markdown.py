@@ -1,15 +1,42 @@
-from collections.abc import Callable
+"""The storer contract over Markdown files."""
+
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from memory_core.contracts import Clock
-from memory_core.testing import StorerContract
+from memory_core.contracts import Clock, MemoryStorer
+from memory_core.testing import FakeClock, StorerContract
 from memory_storer_markdown.storer import MarkdownStorer
+from tests.support.crashes import SOAK, CrashContract
 
 
 class TestMarkdownStorer(StorerContract):
+    many = 40_000 if SOAK else 5_000
+    too_large_bytes = 16 << 20
+
     @pytest.fixture
     def open_storer(self, tmp_path: Path) -> Callable[[Clock], MarkdownStorer]:
         scopes = {"user": tmp_path / "user", "workspace": tmp_path / "workspace"}
         return lambda clock: MarkdownStorer(scopes, clock=clock)
+
+    @pytest.fixture
+    def quick_storer(self, tmp_path: Path, clock: FakeClock) -> Iterator[MemoryStorer]:
+        scopes = {"user": tmp_path / "user", "workspace": tmp_path / "workspace"}
+        storer = MarkdownStorer(scopes, clock=clock, fsync=False)
+        yield storer
+        storer.close()
+
+
+class TestMarkdownCrashes(CrashContract):
+    kind = "markdown"
+
+    @pytest.fixture
+    def target(self, tmp_path: Path) -> Path:
+        return tmp_path / "workspace"
+
+    @pytest.fixture
+    def reopen(self, target: Path) -> Iterator[Callable[[], MemoryStorer]]:
+        storer = MarkdownStorer({"workspace": target})
+        yield lambda: storer
+        storer.close()

@@ -15,7 +15,7 @@ import pytest
 from memory_core.model import MemoryId
 from memory_core.solution import StandardSolution
 from memory_core.testing import FakeClock, make_entry
-from memory_core.testing.storer import Follower
+from memory_core.testing.follower import Follower
 from memory_searcher_fulltext.searcher import FulltextSearcher
 from memory_storer_markdown.manifest import STATE_DIR
 from memory_storer_markdown.storer import MarkdownStorer

@@ -10,7 +10,7 @@ import pytest
 from memory_core.contracts import MemoryStorer, Problem
 from memory_core.model import MemoryEntry, MemoryId
 from memory_core.testing import FakeClock, make_entry
-from memory_core.testing.storer import Follower
+from memory_core.testing.follower import Follower
 from memory_storer_markdown import sweep
 from memory_storer_markdown.storer import MarkdownStorer
 

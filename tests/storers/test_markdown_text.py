@@ -202,6 +202,28 @@ def test_unknown_fields_are_kept_as_they_stand(extra: str, place: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("head", "kept"),
+    [
+        ("# first\nkey: k\n", "# first\n"),
+        ("key: k\n# about importance\nimportance: 7\n", "# about importance\n"),
+        ("key: k\n\n# one\n\n# two\n\nimportance: 7\n# last\n", "# one\n# two\n# last\n"),
+        ("# only comments\n\n# here\n", "# only comments\n# here\n"),
+        ("key: 'a\n  # no comment\n  b'\n# yes\n", "# yes\n"),
+        ("key: a\nsource: |\n  x\n  # no comment\n# yes\n", "# yes\n"),
+        ("metadata:\n  a: 1\n# yes\nkey: k\n", "# yes\n"),
+        ("key: k\n# before it\ntags: [a]\n# after it\nimportance: 7\n# last\n", "# before it\ntags: [a]\n# after it\n# last\n"),
+        ("key: k\r\n# windows\r\nimportance: 7\r\n", "# windows\n"),
+    ],
+)  # fmt: skip
+def test_comments_on_lines_of_their_own_are_kept(head: str, kept: str) -> None:
+    parsed = parse(f"---\n{head}---\nbody\n")
+    assert parsed.extra == kept
+    once = render(make_entry("k", "body"), parsed.extra)
+    assert parse(once).extra == kept
+    assert render(make_entry("k", "body"), parse(once).extra) == once
+
+
+@pytest.mark.parametrize(
     "value",
     [
         "x",

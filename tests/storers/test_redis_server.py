@@ -17,8 +17,9 @@ import pytest
 from memory_core.errors import StorageUnavailableError
 from memory_storer_redis.server import shared_server
 from memory_storer_redis.storer import RedisStorer
+from tests.support.crashes import SOAK, CrashContract, acknowledged_before, assert_whole, start_writer
 from tests.support.redis_server import RedisServer
-from tests.support.stores import REDIS_SCOPES, Follower, entry, kill_after, redis_options, start_writer
+from tests.support.stores import REDIS_SCOPES, entry, redis_options
 
 # Python 3.12 warns of every fork beside threads; here it is what is tested.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
@@ -28,48 +29,31 @@ Make = Callable[..., RedisStorer]
 # --- many at once, and sudden ends ---------------------------------------------------------------------------------
 
 
-def test_four_processes_write_250_each(make_redis: Make, redis_server: RedisServer) -> None:
-    writers = [start_writer("redis", redis_server.url, f"p{place}", 250) for place in range(4)]
-    for writer in writers:
-        out, _ = writer.communicate(timeout=120)
-        assert writer.returncode == 0
-        assert len(out.split()) == 250
-    storer = make_redis()
-    assert len({found.id.key for found in storer.scan()}) == 1_000
-    follower = Follower(storer, limit=100)
-    follower.follow()
-    assert len(follower.held) == 1_000
+class TestRedisCrashes(CrashContract):
+    kind = "redis"
+
+    @pytest.fixture
+    def target(self, redis_server: RedisServer) -> str:
+        return redis_server.url
+
+    @pytest.fixture
+    def reopen(self, make_redis: Make) -> Make:
+        return make_redis
 
 
-def test_kill_9_of_the_client_loses_nothing_that_was_acknowledged(make_redis: Make, redis_server: RedisServer) -> None:
-    acknowledged: set[str] = set()
-    for place in range(50 if os.environ.get("MEMORY_CORE_SOAK") else 5):
-        acknowledged |= kill_after(start_writer("redis", redis_server.url, f"w{place}", 100_000), 1 + place * 7 % 40)
-    follower = Follower(make_redis())
-    follower.follow()
-    assert acknowledged <= follower.keys() == {found.id.key for found in make_redis().scan()}
-
-
+@pytest.mark.parametrize("batch", [1, 150])
 def test_kill_9_of_the_server_loses_nothing_that_was_acknowledged(
-    make_redis: Make, own_redis: Callable[..., RedisServer]
+    make_redis: Make, own_redis: Callable[..., RedisServer], batch: int
 ) -> None:
     server = own_redis("--appendonly", "yes", "--appendfsync", "always")
     acknowledged: set[str] = set()
-    for place in range(25 if os.environ.get("MEMORY_CORE_SOAK") else 4):
-        writer = start_writer("redis", server.url, f"w{place}", 100_000)
-        assert writer.stdout is not None
-        acknowledged |= {writer.stdout.readline().strip() for _ in range(1 + place * 13 % 40)}
-        server.kill()
-        rest, _ = writer.communicate(timeout=30)
-        acknowledged |= {line.strip() for line in rest.splitlines(keepends=True) if line.endswith("\n")}
+    for place in range(25 if SOAK else 4):
+        writer = start_writer("redis", server.url, f"w{place}", 100_000, batch)
+        acknowledged |= acknowledged_before(writer, server.kill, 1 + place * 13 % 40)
         server.start()
     storer = make_redis(server.url)
-    found = {item.id.key for item in storer.scan()}
     assert len(acknowledged) > 10
-    assert acknowledged <= found
-    follower = Follower(storer)
-    follower.follow()
-    assert follower.keys() == found
+    assert_whole(storer, acknowledged)
     assert [problem.code for problem in storer.problems()] == []
 
 

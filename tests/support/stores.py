@@ -1,11 +1,6 @@
-"""What the tests of stores share: entries, a clock that stands still, and processes that write and may be killed."""
+"""What the tests of stores share: entries, a clock that stands still, a follower."""
 
-import os
-import signal
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,26 +11,6 @@ from memory_storer_redis import RedisOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 START = datetime(2026, 3, 1, 12, 0, 0, 123456, tzinfo=UTC)
-WRITER = """
-import sys
-from pathlib import Path
-kind, target, who, count = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-if kind == "kv":
-    from memory_storer_kv.storer import KvStorer
-    storer = KvStorer({"workspace": Path(target)})
-else:
-    from memory_storer_redis import RedisOptions
-    from memory_storer_redis.server import Server
-    from memory_storer_redis.storer import RedisStorer
-    storer = RedisStorer(Server(RedisOptions.model_validate({"url": target, "retries": 0})), {"workspace": "ns"})
-from tests.support.stores import entry
-for number in range(count):
-    storer.put(entry(f"{who}-{number}", content=f"from {who} " + "x" * 500))
-    print(f"{who}-{number}", flush=True)
-storer.close()
-"""
-
-
 REDIS_SCOPES = {"user": "", "workspace": "ns"}
 
 
@@ -100,24 +75,3 @@ def raw(file: Path, statement: str, *arguments: object) -> list[tuple[Any, ...]]
             return db.execute(statement, arguments).fetchall()
     finally:
         db.close()
-
-
-def start_writer(kind: str, target: object, who: str, count: int) -> "subprocess.Popen[str]":
-    """Start a process that stores `count` entries one by one and names each after it was acknowledged."""
-    environment: Mapping[str, str] = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-c", WRITER, kind, str(target), who, str(count)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-        cwd=ROOT,
-    )
-
-
-def kill_after(process: "subprocess.Popen[str]", acknowledged: int) -> set[str]:
-    """Kill a writer without warning after so many acknowledged writes; return all that it acknowledged."""
-    assert process.stdout is not None
-    seen = {process.stdout.readline().strip() for _ in range(acknowledged)}
-    process.send_signal(signal.SIGKILL)
-    rest, _ = process.communicate(timeout=30)
-    return (seen | {line.strip() for line in rest.splitlines(keepends=True) if line.endswith("\n")}) - {""}

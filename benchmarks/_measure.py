@@ -1,0 +1,92 @@
+"""What the benchmarks share: a row with its promise, a folder on the disk, two calls in turn, the table.
+
+Imported as `_measure`: each benchmark runs as `python benchmarks/NAME.py`, which puts this folder on the path.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measurement; a `bound` makes it a promise."""
+
+    name: str
+    value: float
+    unit: str
+    bound: float | None = None
+    detail: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the value keeps within its bound."""
+        return self.bound is None or self.value <= self.bound
+
+
+@contextmanager
+def folder() -> Generator[Path]:
+    """Give a directory on the disk where the repository is (or `BENCH_DIR`), not in memory."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR", "."), prefix=".bench-") as name:
+        yield Path(name).absolute()
+
+
+def median_s(run: Callable[[], object], times: int, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return the median seconds of one call."""
+    measured: list[float] = []
+    for _ in range(times):
+        start = clock()
+        run()
+        measured.append(clock() - start)
+    return statistics.median(measured)
+
+
+def in_turn(ours: Callable[[T], object], bare: Callable[[T], object], given: Iterable[T]) -> tuple[float, float]:
+    """Return the median seconds of both, called in turn for each item: a busy machine slows both."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for item in given:
+        for run, into in zip((ours, bare), times, strict=True):
+            start = time.perf_counter()
+            run(item)
+            into.append(time.perf_counter() - start)
+    return statistics.median(times[0]), statistics.median(times[1])
+
+
+def ratio(name: str, measured: tuple[float, float], bare: str, bound: float | None) -> Row:
+    """Return the row of a pair of medians in seconds."""
+    ours, theirs = measured
+    return Row(name, ours / theirs, f"× {bare}", bound, f"{ours * 1e6:,.0f} µs against {theirs * 1e6:,.0f} µs")
+
+
+def arguments(about: str | None) -> argparse.Namespace:
+    """Read the command line: `--json FILE` and `--quick`."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes: to see that it runs, not for figures")
+    return parser.parse_args()
+
+
+def report(rows: Iterable[Row], file: Path | None, **about: str) -> int:
+    """Print rows as they come and write them as JSON; return the exit code: 1 when a promise does not hold."""
+    done: list[Row] = []
+    for row in rows:
+        done.append(row)
+        mark = "FAIL" if not row.holds else "ok  " if row.bound is not None else "    "
+        bound = "" if row.bound is None else f"(≤ {row.bound:g})"
+        print(f"{mark} {row.name:40} {row.value:9.3f} {row.unit:24} {bound:8} {row.detail}", flush=True)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        figures = [{**asdict(row), "holds": row.holds} for row in done]
+        file.write_text(json.dumps({"python": sys.version, **about, "rows": figures}, indent=1) + "\n")
+    return 0 if all(row.holds for row in done) else 1
