@@ -53,21 +53,22 @@ def sight(unknown_share: float) -> float:
 
 
 def confirmed(answers: Sequence[Answer], behind: Set[str]) -> list[Answer]:
-    """Return the answers without those hits of the arms `behind` that no other arm has with the same entry.
+    """Return the answers without those candidates of the arms `behind` that no other arm has; the others come first.
 
-    An arm that is behind may list what was removed, or a text that was replaced. When no other arm answers, there is
+    An arm that is behind may list what was removed, or a text that was replaced: `fuse` takes each entry from the
+    first answer that has it. When no other arm answers, there is
     nothing to compare with, and all stay.
     """
     current = [answer for answer in answers if answer.name not in behind]
     if not current or len(current) == len(answers):
         return list(answers)
-    known = {hit.entry.id: hit.entry for answer in current for hit in answer.hits}
+    known = {key for answer in current for key, _ in answer.candidates.ranked}
 
     def checked(answer: Answer) -> Answer:
-        hits = [hit for hit in answer.hits if known.get(hit.entry.id) == hit.entry]
-        return replace(answer, hits=hits, scores={hit.entry.id: hit.score for hit in hits})
+        ranked = [(key, score) for key, score in answer.candidates.ranked if key in known]
+        return replace(answer, candidates=replace(answer.candidates, ranked=ranked), scores=dict(ranked))
 
-    return [checked(answer) if answer.name in behind else answer for answer in answers]
+    return [*current, *(checked(answer) for answer in answers if answer.name in behind)]
 
 
 def fuse(answers: Sequence[Answer], method: str, dense_weight: float, limit: int) -> list[SearchHit]:
