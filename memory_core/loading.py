@@ -26,11 +26,15 @@ from memory_core.solution import StandardSolution
 
 @dataclass(frozen=True, slots=True)
 class ProviderContext:
-    """What a provider's factory is told: the settings, and how to build a solution for given scopes."""
+    """What a provider's factory is told: the settings, and how to build a solution for given scopes.
+
+    `cache` is where derived data of all solutions is kept; by default in `home`.
+    """
 
     loaded: Loaded
     registry: PluginRegistry
     clock: Clock
+    cache: Path | None = None
 
     @property
     def home(self) -> Path:
@@ -95,7 +99,7 @@ class _Builder:
                 build_searcher=self.searcher,
                 build_embedder=self.embedder,
                 workspace=self._context.loaded.workspace,
-                cache_dir=self._context.home / "cache",
+                cache_dir=self._context.cache or self._context.home / "cache",
             ),
         )
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "mcp": "memory_core.cli.mcp:mcp",
     "chat": "memory_core.cli.chat:chat",
     "doctor": "memory_core.cli.doctor:doctor",
+    "bench": "memory_core.cli.bench:bench",
     "plugins": "memory_core.cli.plugins:plugins",
     "config": "memory_core.cli.config:config",
     "quickstart": "memory_core.cli.quickstart:quickstart",

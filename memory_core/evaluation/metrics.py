@@ -3,21 +3,26 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory_core.errors import MissingExtraError
+from memory_core.evaluation.extras import require
 
-MEASURES = ("nDCG@10", "R@5", "R@10", "RR@10")
-"""Normalised discounted cumulative gain, recall, and the mean of the reciprocal rank of the first right hit."""
+MEASURES = ("nDCG@10", "R@5", "R@10", "RR@10", "Success@1", "Success@5")
+"""Normalised discounted cumulative gain, recall, the reciprocal rank of the first right hit (its mean is MRR), and
+whether there is a right one among the first hits."""
 
 Scores = dict[str, float]
+"""Measure → value."""
+
+Each = dict[str, Scores]
+"""Query id → measure → value."""
 
 
-def measure(
+def measure_each(
     grades: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Sequence[str]], measures: Sequence[str] = MEASURES
-) -> Scores:
-    """Return each measure's mean over the queries in `rankings`, 0..1.
+) -> Each:
+    """Return each measure for every query in `rankings`, 0..1, in their order.
 
     Args:
-        grades: Query id → document id → grade above 0.
+        grades: Query id → document id → grade above 0; nDCG takes the grade itself as gain, the others any grade.
         rankings: Query id → document ids, best first; a query that found nothing has an empty list and counts as 0.
         measures: Names as ir-measures writes them.
 
@@ -25,16 +30,28 @@ def measure(
         MissingExtraError: ir-measures is not installed.
 
     """
-    try:
-        import ir_measures
-    except ModuleNotFoundError as error:
-        raise MissingExtraError("Measuring needs ir-measures: pip install 'memory-talent[bench]'.") from error
-    if not rankings:
-        return dict.fromkeys(measures, 0.0)
+    require("ir_measures")
+    import ir_measures
+
     ir: Any = ir_measures
-    parsed = {name: ir.parse_measure(name) for name in measures}
-    labels = {query: dict(grades[query]) for query in rankings}
+    parsed = {ir.parse_measure(name): name for name in measures}
+    each: Each = {query: dict.fromkeys(measures, 0.0) for query in rankings}
     # trec_eval orders by score and breaks ties by id; the place in the ranking as score keeps the ranking's own order.
-    run = {query: {id: 1.0 / place for place, id in enumerate(ids, 1)} for query, ids in rankings.items()}
-    found: dict[Any, float] = ir.calc_aggregate(list(parsed.values()), labels, run)
-    return {name: float(found[which]) for name, which in parsed.items()}
+    run = {query: {id: 1.0 / place for place, id in enumerate(ids, 1)} for query, ids in rankings.items() if ids}
+    if run:
+        labels = {query: dict(grades[query]) for query in run}
+        for found in ir.iter_calc(list(parsed), labels, run):
+            each[found.query_id][parsed[found.measure]] = float(found.value)
+    return each
+
+
+def mean(each: Mapping[str, Scores], measures: Sequence[str] = MEASURES) -> Scores:
+    """Return each measure's mean over the queries; 0 when there are none."""
+    return {name: sum(scores[name] for scores in each.values()) / max(1, len(each)) for name in measures}
+
+
+def measure(
+    grades: Mapping[str, Mapping[str, int]], rankings: Mapping[str, Sequence[str]], measures: Sequence[str] = MEASURES
+) -> Scores:
+    """Return each measure's mean over the queries in `rankings`, 0..1; arguments and errors as `measure_each`."""
+    return mean(measure_each(grades, rankings, measures), measures)

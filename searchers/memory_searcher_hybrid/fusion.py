@@ -8,8 +8,8 @@ So a weak dense arm adds what it knows and cannot drown the words. Reciprocal ra
 less, on conversations.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from math import isfinite, sqrt
 
@@ -50,6 +50,25 @@ class Answer:
 def sight(unknown_share: float) -> float:
     """Return how far an arm can be trusted that does not know this share of the query's tokens."""
     return min(1.0, max(0.0, (BLIND_FROM - unknown_share) / (BLIND_FROM - READABLE_BELOW)))
+
+
+def confirmed(answers: Sequence[Answer], behind: Set[str]) -> list[Answer]:
+    """Return the answers without those candidates of the arms `behind` that no other arm has; the others come first.
+
+    An arm that is behind may list what was removed, or a text that was replaced: `fuse` takes each entry from the
+    first answer that has it. When no other arm answers, there is
+    nothing to compare with, and all stay.
+    """
+    current = [answer for answer in answers if answer.name not in behind]
+    if not current or len(current) == len(answers):
+        return list(answers)
+    known = {key for answer in current for key, _ in answer.candidates.ranked}
+
+    def checked(answer: Answer) -> Answer:
+        ranked = [(key, score) for key, score in answer.candidates.ranked if key in known]
+        return replace(answer, candidates=replace(answer.candidates, ranked=ranked), scores=dict(ranked))
+
+    return [*current, *(checked(answer) for answer in answers if answer.name in behind)]
 
 
 def fuse(answers: Sequence[Answer], method: str, dense_weight: float, limit: int) -> list[SearchHit]:

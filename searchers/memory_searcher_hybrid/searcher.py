@@ -12,7 +12,7 @@ from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, Sea
 from memory_searcher_hybrid import HybridOptions
 from memory_searcher_hybrid.arms import RETRY_S, Arms
 from memory_searcher_hybrid.background import Background, Follower
-from memory_searcher_hybrid.fusion import Answer, fuse, sight
+from memory_searcher_hybrid.fusion import Answer, confirmed, fuse, sight
 from memory_searcher_hybrid.stages import Diversity, Recency, Rerank, Stage
 
 _FAST_S = 0.005
@@ -24,8 +24,9 @@ class HybridSearcher(MemorySearcher):
 
     An entry is therefore found by its words as soon as it is stored, and by its meaning a little later. An arm that
     fails is named in `problems()` and in each hit's `explain` (`"NAME.failed": 1`), and the others answer; so is one
-    that has not caught up (`"NAME.pending": 1`), and one that cannot read the query (`"NAME.sight"` below 1). Only when
-    all arms fail does a call raise.
+    that has not caught up (`"NAME.pending": 1`), and one that cannot read the query (`"NAME.sight"` below 1). Until it
+    has caught up an arm only ranks what the lexical ones found, because it may hold what was removed or replaced. Only
+    when all arms fail does a call raise.
 
     Args:
         arms: Searchers by name; closed with the hybrid.
@@ -121,7 +122,8 @@ class HybridSearcher(MemorySearcher):
         if query.top_k < 1 or not query.text.strip():
             return []
         wide = replace(query, top_k=max(self._options.depth, query.top_k))
-        given = self._answers(wide)
+        behind = self._behind(query.user_id)  # before they answer: who catches up meanwhile may have answered before
+        given = confirmed(self._answers(wide), behind)
         if self._options.fusion == "union":
             self._complete(given, wide)
         wanted = wide.top_k if self._stages else query.top_k
@@ -131,6 +133,12 @@ class HybridSearcher(MemorySearcher):
         hits = hits[: query.top_k]
         notes = self._notes(given, query.user_id)
         return [SearchHit(hit.entry, hit.score, {**hit.explain, **notes}) for hit in hits] if notes else hits
+
+    def _behind(self, user_id: str) -> set[str]:
+        """Return the dense arms that stand elsewhere in the store's feed than the lexical ones that work."""
+        failing = self._arms.failures()
+        place = next((self._cursor(name, user_id) for name in self._prompt if name not in failing), None)
+        return {name for name in self._slow if place is not None and self._cursor(name, user_id) != place}
 
     def _answers(self, query: SearchQuery) -> list[Answer]:
         """Ask all arms side by side; one that is late is left out, and alone for a while.

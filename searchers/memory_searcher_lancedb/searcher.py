@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 _SAMPLE = 512
 _TIE = 1e-6
 _MARGIN = 8
+_HIDDEN_AT_FIRST = 64
+"""So many rows are asked for beyond those wanted, because memory may hide them; more when that was not enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,9 @@ class LanceDBSearcher(MemorySearcher):
     def _from_table(self, query: SearchQuery, vector: Vectors, seen: Snapshot) -> list[SearchHit]:
         condition = layout.owned(query.user_id, now=query.now, scopes=query.scopes, min_importance=query.min_importance)
         exact = self._writer.few_rows(query.user_id)
-        limit = query.top_k + len(seen.rows) + len(seen.removed) + _MARGIN
+        # Most of what is collected in memory is new, and hides no row of the table: asking for as many more rows as are
+        # collected would read the table while an index is being built and nothing can be written.
+        limit = query.top_k + min(_HIDDEN_AT_FIRST, len(seen.rows) + len(seen.removed)) + _MARGIN
         while True:
             found = self._table.nearest(vector, condition, limit, exact=exact)
             if found is None:
@@ -109,7 +113,7 @@ class LanceDBSearcher(MemorySearcher):
                     hits[uid] = _hit(entry, 1.0 - distance)
             # Equal distances at the cut are ordered by importance and age, so all of them must be seen.
             tied = len(kept) >= query.top_k and bool(distances) and distances[-1] <= kept[query.top_k - 1] + _TIE
-            if len(distances) < limit or not tied:
+            if len(distances) < limit or (len(kept) >= query.top_k and not tied):
                 return list(hits.values())
             limit *= 4
 

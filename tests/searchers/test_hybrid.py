@@ -255,6 +255,42 @@ def test_an_entry_is_found_by_words_at_once_and_by_meaning_later(tmp_path: Path,
     memory.close()
 
 
+@pytest.mark.parametrize("fusion", ["union", "minmax", "rrf"])
+def test_an_arm_that_is_behind_shows_nothing_that_was_removed_or_replaced(
+    tmp_path: Path, embedder: FakeEmbedder, fusion: str
+) -> None:
+    released = threading.Event()
+
+    def slow(texts: Sequence[str]) -> None:
+        if any("Monday" in text for text in texts):
+            assert released.wait(30)
+
+    embedder.before = slow
+    memory = solution(tmp_path, embedder, wait_ms=0, fusion=fusion)
+    searcher = memory.searcher
+    assert isinstance(searcher, HybridSearcher)
+    memory.remember("gone", "coffee at noon")
+    memory.remember("changed", "coffee at midnight")
+    memory.remember("stays", "coffee in the evening")
+    memory.search("coffee")
+    assert searcher.drain(30)
+    assert set(keys(memory.search("coffee"))) == {"gone", "changed", "stays"}
+    memory.forget("gone")
+    memory.remember("changed", "tea at midnight")
+    memory.remember("plan", "meeting on Monday")
+    for text in ("coffee", "coffee at noon", "coffee at midnight", "midnight"):
+        hits = memory.search(text, top_k=9)
+        assert "gone" not in keys(hits)
+        assert {hit.entry.content for hit in hits if hit.entry.id.key == "changed"} <= {"tea at midnight"}
+        assert text != "midnight" or "changed" in keys(hits)
+        assert "stays" in keys(hits) or "coffee" not in text
+    assert searcher.drain(0.01) is False, "it was behind all the while"
+    released.set()
+    assert searcher.drain(30)
+    assert "gone" not in keys(memory.search("coffee", top_k=9))
+    memory.close()
+
+
 def test_close_waits_for_the_vectors_or_stops_in_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for drain_timeout_s, all_done in ((30.0, True), (0.0, False)):
         released = threading.Event()

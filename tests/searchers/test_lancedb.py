@@ -102,6 +102,33 @@ def test_hostile_names_stay_values(searcher: LanceDBSearcher, number: int) -> No
     assert all(searcher.search(query("apple", user)) for user in others)
 
 
+def test_what_memory_hides_is_made_up_for_and_what_is_new_in_it_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searcher = open_searcher(tmp_path, buffer_rows=4_000)
+    searcher.apply(batch(*(entry(f"k{n}", f"apple pie {n}") for n in range(500)), complete=True), "u")
+    searcher.flush()
+    limits: list[int] = []
+    nearest = searcher._table.nearest
+
+    def spy(vector: Any, condition: Any, limit: int, *, exact: bool) -> Any:
+        limits.append(limit)
+        return nearest(vector, condition, limit, exact=exact)
+
+    monkeypatch.setattr(searcher._table, "nearest", spy)
+    searcher.apply(batch(*(entry(f"new{n}", f"green train {n}") for n in range(900)), cursor="2"), "u")
+    assert len(searcher.search(query("apple pie", top_k=5))) == 5
+    assert len(limits) == 1
+    assert limits[0] < 100, "new entries hide nothing"
+    replaced = [entry(f"k{n}", f"blue boat {n}") for n in range(470)]
+    gone = tuple(entry(f"k{n}", "x").id for n in range(470, 490))
+    searcher.apply(batch(*replaced, removals=gone, cursor="3"), "u")
+    found = [hit.entry for hit in searcher.search(query("apple pie", top_k=10))]
+    assert {e.id.key for e in found} == {f"k{n}" for n in range(490, 500)}
+    assert all(e.content.startswith("apple pie") for e in found)
+    searcher.close()
+
+
 def test_update_replaces_and_remove_removes(searcher: LanceDBSearcher) -> None:
     searcher.update_index(entry("a", "green apple"))
     searcher.update_index(entry("a", "blue train"))

@@ -1,0 +1,102 @@
+"""`bench long-run`: a day in the life of every store with every searcher, checked against a model."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from memory_core.cli.bench_options import NAMES, bench_folder
+from memory_core.cli.output import print_json, say, warn
+from memory_core.cli.state import State, pass_state
+
+if TYPE_CHECKING:
+    from memory_core.evaluation.long_run import Outcome
+
+
+@click.command("long-run")
+@click.option("--stores", type=NAMES, default="markdown,kv,redis", show_default=True, help="Stores, with commas.")
+@click.option(
+    "--searchers",
+    type=NAMES,
+    default="fulltext,whoosh,numpy,lancedb,hybrid",
+    show_default=True,
+    help="Searchers, with commas.",
+)
+@click.option("--operations", type=click.IntRange(min=8), default=10_000, show_default=True, help="How many, a pair.")
+@click.option("--processes", type=click.IntRange(1, 64), default=4, show_default=True, help="How many at once.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Another one does other operations.")
+@click.option("--embedder", metavar="NAME", default="static", show_default=True, help="For searchers that need one.")
+@click.option("--redis-url", metavar="URL", help="Use this server; by default one is started.")
+@click.option(
+    "--budget", "budget_s", type=click.FloatRange(min=1), default=900, show_default=True, help="Seconds, a pair."
+)
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Where to work; by default here.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report there.")
+@pass_state
+def long_run(
+    state: State,
+    /,
+    *,
+    stores: tuple[str, ...],
+    searchers: tuple[str, ...],
+    operations: int,
+    processes: int,
+    seed: int,
+    embedder: str,
+    redis_url: str | None,
+    budget_s: float,
+    folder: Path | None,
+    json_file: Path | None,
+) -> int | None:
+    """Let several processes remember, change, forget, merge, search and list at once, and check all that they see.
+
+    One process dies midway and comes back; in the end a new one compares store and index with the model. Exit code 1
+    when an operation failed (errors), something stored was not there (lost), or something removed or replaced was
+    (ghosts); the first few are named, and the pair's files are kept.
+
+    \b
+    memory-core bench long-run
+    memory-core bench long-run --stores kv --searchers lancedb --operations 2000 --json run.json
+    """
+    from memory_core.evaluation.bench_stores import busy, load_average, prepared
+    from memory_core.evaluation.long_run import LongRun, report_json, table
+    from memory_core.evaluation.long_run.day import run_all
+    from memory_core.evaluation.machine import describe_machine
+
+    plan, load, machine = LongRun(operations, processes, seed, budget_s), load_average(), describe_machine()
+
+    def told(outcome: "Outcome") -> None:
+        if sys.stderr.isatty():
+            for line in table([outcome])[1:]:
+                warn(line)
+
+    with bench_folder(folder) as (work, keep):
+        with prepared(work, stores, searchers, embedder, redis_url) as ground:
+            outcomes = run_all(ground, stores, searchers, plan, told)
+            server = ground.redis_server
+        wrong = [outcome for outcome in outcomes if not outcome.holds]
+        if wrong:
+            keep()
+            warn(f"What they left is kept in {work}.")
+    parameters = {
+        **asdict(plan),
+        "stores": stores,
+        "searchers": searchers,
+        "embedder": embedder,
+        "redis": server,
+        "load": load,
+    }
+    report = report_json(outcomes, parameters, machine)
+    if json_file is not None:
+        json_file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    if state.as_json:
+        print_json(report)
+    else:
+        for line in table(outcomes):
+            say(line)
+    if (sentence := busy(load, machine["cores"])) is not None:
+        warn(sentence)
+    return 1 if wrong else None
