@@ -23,6 +23,7 @@ from benchmarks.peers.words import masked
 from memory_core.evaluation.machine import describe_machine
 
 FORMAT = 1
+WARM_UP = 3
 Commander = Callable[[Contender], list[str]]
 
 
@@ -167,6 +168,7 @@ def _speed(
 ) -> None:
     stored = vectors.items((text.key, text.text) for text in texts(max(sizes)))
     asked = vectors.items(((q.key, q.text) for q in queries(options.queries, min(sizes))), asked=True)
+    warm_up = vectors.items(((q.key, q.text) for q in queries(WARM_UP, min(sizes), 8)), asked=True)
     with ExitStack() as open_ones:
         running: list[Running] = []
         for entry, contender, starter in started:
@@ -183,7 +185,7 @@ def _speed(
             added = vectors.items((text.key, text.text) for text in texts(options.adds, seed, prefix))
             by_key = {query.key: query for query in queries(options.adds, options.adds, seed, prefix)}
             asking = vectors.items(((item.key, by_key[item.key].text) for item in added), asked=True)
-            measure_size(running, Work(size, stored, asked, added, asking), options.top_k, options.budget, say)
+            measure_size(running, Work(size, stored, warm_up, asked, added, asking), options.top_k, options.budget, say)
         for entry, contender, _ in started:
             for one in running:
                 if one.contender is contender and not one.broken:
