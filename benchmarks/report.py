@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)  # started by its path, Python would look for modules in this folder
 
-from benchmarks.reporting.page import written
-from benchmarks.reporting.results import load
-from benchmarks.reporting.writing import Page
+from benchmarks.reporting.page import written  # noqa: E402 - see above
+from benchmarks.reporting.results import load  # noqa: E402 - see above
+from benchmarks.reporting.writing import Page  # noqa: E402 - see above
 
 PICTURES = Path("images") / "benchmarks"
 
@@ -31,7 +31,9 @@ def problems(page: Page, target: Path) -> list[str]:
         path = folder / name
         if not path.is_file() or path.read_text("utf-8").partition("\n")[0] != chart.mark:
             wrong.append(f"{name} does not show the figures of the JSON.")
-    wrong += [f"{path.name} belongs to no page." for path in sorted(folder.glob("*.svg")) if path.name not in page.charts]
+    wrong += [
+        f"{path.name} belongs to no page." for path in sorted(folder.glob("*.svg")) if path.name not in page.charts
+    ]
     return wrong
 
 
@@ -66,7 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("Run `python benchmarks/report.py` and commit what it writes.", file=sys.stderr)
         return 1 if wrong else 0
     write(page, options.write)
-    print(f"{options.write.name}: {len(page.lines)} lines, {len(page.charts)} pictures, from {len(results.files)} files")
+    print(
+        f"{options.write.name}: {len(page.lines)} lines, {len(page.charts)} pictures, from {len(results.files)} files"
+    )
     return 0
 
 

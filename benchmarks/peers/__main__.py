@@ -1,4 +1,4 @@
-"""This project and others on the same machine, in the same run, with the same texts and vectors.
+"""Our memory and others' on the same machine, in the same run, with the same texts and vectors.
 
     python benchmarks/peers [--peers a,b] [--sizes 1000,10000] [--json FILE]
 

@@ -38,7 +38,9 @@ class Contender:
         return f"benchmarks.peers.scripts.{self.script}"
 
 
-def _ours(store: str, searcher: str, finds_by: str, settings: dict[str, Any] | None = None, name: str = "") -> Contender:
+def _ours(
+    store: str, searcher: str, finds_by: str, settings: dict[str, Any] | None = None, name: str = ""
+) -> Contender:
     name = name or f"{store}+{searcher}"
     options = {"storer": store, "searcher": searcher, **(settings or {})}
     return Contender(name, f"ours: {name}", "peer_ours", "ours", finds_by, options=options)
@@ -65,9 +67,18 @@ CONTENDERS = (
         "kv+hybrid(fulltext, lancedb)",
     ),
     Contender(
-        "mem0-qdrant", "mem0, qdrant local", "peer_mem0", "memory", "vectors", "mem0.txt", {"store": "qdrant"}, notes=_MEM0
+        "mem0-qdrant",
+        "mem0, qdrant local",
+        "peer_mem0",
+        "memory",
+        "vectors",
+        "mem0.txt",
+        {"store": "qdrant"},
+        notes=_MEM0,
     ),
-    Contender("mem0-faiss", "mem0, faiss", "peer_mem0", "memory", "vectors", "mem0.txt", {"store": "faiss"}, notes=_MEM0),
+    Contender(
+        "mem0-faiss", "mem0, faiss", "peer_mem0", "memory", "vectors", "mem0.txt", {"store": "faiss"}, notes=_MEM0
+    ),
     Contender(
         "langgraph",
         "LangGraph InMemoryStore",
@@ -112,7 +123,13 @@ CONTENDERS = (
         notes=(_REBUILDS, "its own tokenizer; in memory only"),
     ),
     Contender(
-        "whoosh", "Whoosh, bare", "peer_whoosh", "bare", "words", "whoosh.txt", notes=("its own analyzer; a commit an add",)
+        "whoosh",
+        "Whoosh, bare",
+        "peer_whoosh",
+        "bare",
+        "words",
+        "whoosh.txt",
+        notes=("its own analyzer; a commit an add",),
     ),
     Contender("numpy", "numpy, bare", "peer_numpy", "bare", "vectors", "numpy.txt", notes=("one matrix in memory",)),
 )

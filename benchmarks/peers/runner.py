@@ -14,7 +14,6 @@ from typing import Any
 from benchmarks.peers.catalog import CONTENDERS, Contender, chosen
 from benchmarks.peers.client import PeerError, PeerProcess
 from benchmarks.peers.safety import Starter, after_a_crash, chinese, two_writers
-from benchmarks.peers.serving import Item
 from benchmarks.peers.speed import Running, Work, measure_size
 from benchmarks.peers.texts import queries, texts
 from benchmarks.peers.vectors import Vectors, open_static
@@ -76,16 +75,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             open_static(),
             Path(work).absolute(),
             lambda contender: command(contender, options.venvs, options.python),
+            partial(_save, options.json),
         )
     print(table(report))
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return 0 if any("skipped" not in peer for peer in report["peers"]) else 2
 
 
+def _save(target: Path | None, report: dict[str, Any]) -> None:
+    if target is not None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
 def run(
-    contenders: Sequence[Contender], options: Options, vectors: Vectors, folder: Path, commander: Commander
+    contenders: Sequence[Contender],
+    options: Options,
+    vectors: Vectors,
+    folder: Path,
+    commander: Commander,
+    save: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Measure all contenders in `folder` and return the report.
 
@@ -95,6 +103,8 @@ def run(
         vectors: Of whom everybody gets the same.
         folder: Where their data goes; nothing is in it.
         commander: Says how to start one, or raises `UnavailableError`.
+        save: Told the report after each part, so that a run that is stopped leaves what it has; `complete` is false
+            until the end.
 
     """
     say = _narrator()
@@ -117,8 +127,10 @@ def run(
         else:
             started.append((entry, contender, starter))
     skip = {part.strip() for part in options.skip.split(",")}
+    report = _report(peers, options, vectors, sizes)
     if "speed" not in skip:
         _speed(started, options, vectors, sizes, say)
+        save(report)
     parts: dict[str, Callable[[Starter], Any]] = {
         "crash": partial(_crashes, vectors=vectors, count=options.crash_adds),
         "writers": partial(_writers, vectors=vectors, count=options.writes, budget_s=options.budget),
@@ -132,12 +144,21 @@ def run(
                     entry[name] = part(starter)
                 except PeerError as error:
                     entry[name] = {"error": masked(str(error))}
+                save(report)
+    report["complete"] = True
+    save(report)
+    return report
+
+
+def _report(peers: list[dict[str, Any]], options: Options, vectors: Vectors, sizes: Sequence[int]) -> dict[str, Any]:
+    """Return the frame of the report; `peers` is filled while it is measured."""
     return {
         "kind": "peers",
         "format": FORMAT,
+        "complete": False,
         "machine": describe_machine(),
         "settings": {
-            "sizes": sizes,
+            "sizes": list(sizes),
             "queries": options.queries,
             "adds": options.adds,
             "top_k": options.top_k,

@@ -43,7 +43,9 @@ class Starter:
         return process
 
 
-def after_a_crash(starter: Starter, items: Sequence[Item], name: str, *, in_flight: Item | None = None) -> dict[str, Any]:
+def after_a_crash(
+    starter: Starter, items: Sequence[Item], name: str, *, in_flight: Item | None = None
+) -> dict[str, Any]:
     """Add `items` one by one, kill the process, open the same folder anew and look what is there.
 
     Args:

@@ -27,6 +27,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any
@@ -107,7 +108,7 @@ def serve(peer: Peer) -> None:
         for line in sys.stdin:
             request = json.loads(line)
             if request["op"] == "close":
-                _answer(answers, _attempt(lambda request: _closed(peer, blocked), request))
+                _answer(answers, _attempt(lambda _: _closed(peer, blocked), request))
                 return
             _answer(answers, _attempt(lambda request: _handle(peer, request), request))
 
@@ -137,7 +138,7 @@ def _handle(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
         case "add":
             items = [Item.read(fields) for fields in request["items"]]
             peer.learn(items)
-            return {"seconds": [_timed(lambda item=item: peer.add(item))[0] for item in items]}  # type: ignore[misc]  # mypy cannot type a default of a lambda
+            return {"seconds": [_timed(partial(peer.add, item))[0] for item in items]}
         case "learn":
             peer.learn([Item.read(fields) for fields in request["items"]])
             return {}
@@ -151,7 +152,7 @@ def _handle(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
             queries = [Item.read(fields) for fields in request["queries"]]
             peer.learn(queries)
             k = request["k"]
-            answers = [_timed(lambda query=query: peer.search(query, k)) for query in queries]  # type: ignore[misc]  # as above
+            answers = [_timed(partial(peer.search, query, k)) for query in queries]
             return {"seconds": [seconds for seconds, _ in answers], "found": [found for _, found in answers]}
         case "count":
             return {"keys": peer.keys()}

@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from benchmarks.peers.catalog import Contender
@@ -47,7 +48,7 @@ def measure_size(running: Sequence[Running], work: Work, k: int, budget_s: float
     for one in running:
         if not one.broken:
             say(f"{one.contender.name}: filling to {work.size:,}")
-            _guard(one, work.size, lambda one=one: _fill(one, work, budget_s))  # type: ignore[misc]  # mypy cannot type a default of a lambda
+            _guard(one, work.size, partial(_fill, one, work, budget_s))
     alive = [one for one in running if not one.broken]
     say(f"searching at {work.size:,}, in turn")
     _in_rounds(alive, work.size, work.queries, lambda one, part: _search(one, part, k, work.size))
@@ -63,10 +64,9 @@ def _in_rounds(
 ) -> None:
     step = max(1, -(-len(all_of_it) // ROUNDS))
     for start in range(0, len(all_of_it), step):
-        part = all_of_it[start : start + step]
         for one in running:
             if not one.broken:
-                _guard(one, size, lambda one=one: run(one, part))  # type: ignore[misc]  # as above
+                _guard(one, size, partial(run, one, all_of_it[start : start + step]))
 
 
 def _guard(one: Running, size: int, run: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""An environment of its own for each peer, made once and kept: an interpreter that is new enough, and pinned packages."""
+"""An environment of its own for each peer, made once and kept: a new enough interpreter and pinned packages."""
 
 import hashlib
 import os

@@ -54,7 +54,9 @@ def _ratio(peers: Peers, own: str, peer: str, bound: float) -> Verdict:
     their_ms = None if other is None else median(other, AT, "search_ms")
     if not mine or not their_ms:
         return Verdict(what, f"not measured at {AT:,}", None)
-    return Verdict(what, f"{times(their_ms / mine)} ({number(mine)} ms, {number(their_ms)} ms)", their_ms / mine >= bound)
+    return Verdict(
+        what, f"{times(their_ms / mine)} ({number(mine)} ms, {number(their_ms)} ms)", their_ms / mine >= bound
+    )
 
 
 def _nothing_lost(results: Results) -> Iterator[Verdict]:

@@ -76,5 +76,8 @@ def _tokens(results: Results) -> Iterator[str]:
     if not rows:
         return
     yield from ("### The token estimate", "")
-    shown = [[row["kind"], f"{row['texts']:,}", *(f"{row[name]:+.1%}" for name in ("total", "p5", "p50", "p95"))] for row in rows]
+    shown = [
+        [row["kind"], f"{row['texts']:,}", *(f"{row[name]:+.1%}" for name in ("total", "p5", "p50", "p95"))]
+        for row in rows
+    ]
     yield from table(["kind of text", "texts", "error in all", "p5", "p50", "p95"], shown)

@@ -10,7 +10,10 @@ COMMANDS = (
     ("quality.json", "memory-core bench quality --data DIR --json benchmarks/results/quality.json"),
     ("speed.json", "memory-core bench speed --json benchmarks/results/speed.json"),
     ("long_run.json", "memory-core bench long-run --json benchmarks/results/long_run.json"),
-    *((f"{name}.json", f"python benchmarks/{name}.py --json benchmarks/results/{name}.json") for name in others.WITH_ROWS),
+    *(
+        (f"{name}.json", f"python benchmarks/{name}.py --json benchmarks/results/{name}.json")
+        for name in others.WITH_ROWS
+    ),
     *(
         (f"{name}.json", f"python benchmarks/{name}.py --json benchmarks/results/{name}.json")
         for name in ("engine", "ledger", "token_error")
@@ -30,9 +33,9 @@ def written(results: Results, folder: str) -> Page:
     page = Page()
     page.say(
         "# Benchmarks",
-        "`python benchmarks/report.py --results benchmarks/results --write docs/benchmarks.md` writes this page from the "
-        "JSON of the benchmarks, sentences included: no figure here was typed, and a test fails when page and JSON part. "
-        "Times depend on the machine; compare within one table, which is one run.",
+        "`python benchmarks/report.py --results benchmarks/results --write docs/benchmarks.md` writes this page from "
+        "the JSON of the benchmarks, sentences included: no figure here was typed, and a test fails when page and JSON "
+        "part. Times depend on the machine; compare within one table, which is one run.",
     )
     found = peers.peers_of(results)
     if found is not None:
@@ -120,7 +123,7 @@ def _repeat(page: Page) -> None:
     page.say("## How to repeat")
     page.add(*table(["file", "command"], [[f"`{name}`", f"`{command}`"] for name, command in COMMANDS], left=2))
     page.say(
-        "Peers get an environment each in `.bench-peers`, from pinned versions in `benchmarks/peers/requirements`; what "
-        "cannot be installed is skipped with the reason. Labelled sets are directories as docs/bench.md describes them. "
-        "Then write the page again."
+        "Peers get an environment each in `.bench-peers`, from pinned versions in `benchmarks/peers/requirements`; "
+        "what cannot be installed is skipped with the reason. Labelled sets are directories as docs/bench.md describes "
+        "them. Then write the page again."
     )

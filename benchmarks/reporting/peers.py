@@ -66,11 +66,13 @@ def section(page: Page, results: Results, folder: str) -> None:
     settings = peers.report.get("settings", {})
     page.say(
         "Same machine, same run, same texts (made from a seed), same vectors. Vectors are made once by "
-        f"`{settings.get('embedder')}` ({settings.get('dim')} numbers) and handed over with each text and each query, so "
-        "that **no figure contains embedding**. Each runs in a process and an environment of its own and is measured "
+        f"`{settings.get('embedder')}` ({settings.get('dim')} numbers) and handed over with each text and each "
+        "query, so that **no figure contains embedding**. Each runs in a process and an environment of its own and is measured "
         "inside that process around its own call. All are filled first and then measured in turn, some queries of one, "
         "some of the next. They can reach nothing but this machine."
     )
+    if not peers.report.get("complete", True):
+        page.say("**The run was stopped before its end: what is missing below was not measured.**")
     _about(page, peers)
     _tables(page, peers)
     _charts(page, peers, folder)
@@ -184,9 +186,9 @@ def _chinese(page: Page, peers: Peers, folder: str) -> None:
     queries, stored = asked[0]["chinese"]["queries"], asked[0]["chinese"]["stored"]
     page.say(
         "### Chinese",
-        f"{queries} short queries, each with one right entry among {stored}: words inside sentences without spaces, words "
-        "that touch Latin letters, single characters (`benchmarks/peers/chinese.py`). What finds by vectors alone finds "
-        "as well as its model reads Chinese; the model here is English.",
+        f"{queries} short queries, each with one right entry among {stored}: words inside sentences without spaces, "
+        "words that touch Latin letters, single characters (`benchmarks/peers/chinese.py`). What finds by vectors "
+        "alone finds as well as its model reads Chinese; the model here is English.",
     )
     rows = [
         [
@@ -224,7 +226,8 @@ def _faster(entry: Json, ours: Sequence[Json], size: int, figure: str, does: str
     start = f"**{entry['title']}** {does} at {size:,} in {number(theirs)} ms"
     if len(beaten) == len(known):
         value, name = known[0]
-        yield f"{start}: faster than all of ours, {times(value / theirs)} the speed of the fastest ({name}, {number(value)} ms)."
+        fastest = f"{times(value / theirs)} the speed of the fastest ({name}, {number(value)} ms)"
+        yield f"{start}: faster than all of ours, {fastest}."
     else:
         names = ", ".join(f"{name} ({number(value)} ms)" for value, name in beaten)
         rest = ", ".join(f"{name} ({number(value)} ms)" for value, name in known if (value, name) not in beaten)
@@ -234,12 +237,19 @@ def _faster(entry: Json, ours: Sequence[Json], size: int, figure: str, does: str
 def _finds_more(entry: Json, peers: Peers) -> Iterator[str]:
     for size in peers.sizes:
         share = _found(entry, size)
-        better = [own for own in peers.ours() if (own_share := _found(own, size)) is not None and share and own_share < share - 0.005]
+        better = [
+            own
+            for own in peers.ours()
+            if (own_share := _found(own, size)) is not None and share and own_share < share - 0.005
+        ]
         if better and share is not None:
             names = ", ".join(f"{own['name']} ({_found(own, size):.0%})" for own in better)
-            yield f"**{entry['title']}** finds what is asked for at {size:,} in {share:.0%} of questions: more than {names}."
+            start = f"**{entry['title']}** finds what is asked for at {size:,} in {share:.0%} of questions"
+            yield f"{start}: more than {names}."
     theirs = entry.get("chinese", {}).get("found_at_10")
-    fewer = [own for own in peers.ours() if theirs is not None and own.get("chinese", {}).get("found_at_10", theirs) < theirs]
+    fewer = [
+        own for own in peers.ours() if theirs is not None and own.get("chinese", {}).get("found_at_10", theirs) < theirs
+    ]
     if fewer:
         names = ", ".join(f"{own['name']} ({own['chinese']['found_at_10']})" for own in fewer)
         yield f"**{entry['title']}** finds {theirs} of the Chinese queries: more than {names}."
@@ -289,7 +299,9 @@ def _losers(peers: Peers) -> Iterator[str]:
 def _readers(peers: Peers) -> Iterator[str]:
     found = [(e["chinese"], e) for e in peers.measured() if "found_at_10" in e.get("chinese", {})]
     everything = [entry["title"] for figures, entry in found if figures["found_at_10"] == figures["queries"]]
-    rest = [f"{entry['title']} {figures['found_at_10']}" for figures, entry in found if entry["title"] not in everything]
+    rest = [
+        f"{entry['title']} {figures['found_at_10']}" for figures, entry in found if entry["title"] not in everything
+    ]
     if found:
         start = f"All {found[0][0]['queries']} Chinese queries are found by {', '.join(everything) or 'nobody'}"
         yield f"{start}; by the others: {', '.join(rest)}." if rest else f"{start}."

@@ -40,9 +40,7 @@ def _report(page: Page, name: str, report: Json, folder: str) -> None:
     sets = list(dict.fromkeys(result["dataset"] for result in found))
     searchers = list(dict.fromkeys(result["searcher"] for result in found))
     known = {(result["dataset"], result["searcher"]): result for result in found}
-    values = {
-        searcher: [_part(known.get((data, searcher)), "mean") for data in sets] for searcher in searchers
-    }
+    values = {searcher: [_part(known.get((data, searcher)), "mean") for data in sets] for searcher in searchers}
     errors = {searcher: [_ends(known.get((data, searcher))) for data in sets] for searcher in searchers}
     title = f"{MAIN} with {settings.get('embedder')}"
     page.chart(folder, name.replace("_", "-"), bars_chart(title, sets, values, MAIN, errors))
@@ -54,7 +52,9 @@ def _score(result: Json, measure: str) -> str:
     found = result.get("scores", {}).get(measure)
     if found is None:
         return "–"
-    return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]" if measure == MAIN else f"{found['mean']:.3f}"
+    return (
+        f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]" if measure == MAIN else f"{found['mean']:.3f}"
+    )
 
 
 def _part(result: Json | None, name: str) -> float | None:
@@ -70,7 +70,11 @@ def _ends(result: Json | None) -> tuple[float, float] | None:
 def _best(data: str, found: list[Json], comparisons: list[Json]) -> str:
     """Return which searcher is best on a set, and from which others it does not differ by more than chance."""
     ranked = sorted(
-        ((value, result["searcher"]) for result in found if result["dataset"] == data and (value := _part(result, "mean")) is not None),
+        (
+            (value, result["searcher"])
+            for result in found
+            if result["dataset"] == data and (value := _part(result, "mean")) is not None
+        ),
         reverse=True,
     )
     if not ranked:

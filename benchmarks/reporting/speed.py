@@ -49,7 +49,11 @@ def section(page: Page, results: Results, folder: str) -> None:
             if cell.get("figures")
         ]
         page.add(*table(["searcher", "memories", *(label for _, label in SHOWN)], rows))
-        why = [f"{c['searcher']} at {c['size']:,}: not measured: {c['not_measured']}" for c in mine if c.get("not_measured")]
+        why = [
+            f"{c['searcher']} at {c['size']:,}: not measured: {c['not_measured']}"
+            for c in mine
+            if c.get("not_measured")
+        ]
         page.points(why)
         _charts(page, storer, mine, folder)
     page.say("### Where each stops being usable")
@@ -104,8 +108,8 @@ def long_run(page: Page, results: Results) -> None:
     parameters: Json = report.get("parameters", {})
     page.say(
         f"{number(parameters.get('operations'))} operations (remember, change, forget, merge, search, list) from "
-        f"{number(parameters.get('processes'))} processes at once on each pair; one is killed midway and comes back. All "
-        "that they see, and what a new process finds at the end, is compared with a model in memory."
+        f"{number(parameters.get('processes'))} processes at once on each pair; one is killed midway and comes back. "
+        "All that they see, and what a new process finds at the end, is compared with a model in memory."
     )
     rows = [
         [

@@ -15,7 +15,7 @@ def test_texts_are_different_and_the_same_in_every_run() -> None:
     made = texts(2_000)
     assert len({text.text for text in made}) == len({text.key for text in made}) == 2_000
     assert texts(500) == made[:500]
-    assert 10 <= min(len(text.text.split()) for text in made)
+    assert min(len(text.text.split()) for text in made) >= 10
     assert texts(10, 8, "other")[0].key == "other-0"
     assert {text.text for text in texts(10, 8)}.isdisjoint(text.text for text in made)
 
@@ -44,7 +44,8 @@ def test_a_chinese_query_stands_in_its_own_entry_only(probe: object) -> None:
 
 def test_there_are_enough_probes_of_each_kind_and_real_distractors() -> None:
     asked = [probe.query for probe in PROBES]
-    assert len(asked) >= 20 and len({probe.key for probe in PROBES}) == len(PROBES)
+    assert len(asked) >= 20
+    assert len({probe.key for probe in PROBES}) == len(PROBES)
     assert any(len(query) == 1 for query in asked)
     assert any(not query.isascii() and any(letter.isascii() for letter in query) for query in asked)
     others = distractors()
@@ -60,15 +61,19 @@ def test_every_peer_has_its_script_and_pinned_packages() -> None:
         assert contender.ours == (contender.requirements is None)
         if contender.requirements:
             lines = (REQUIREMENTS / contender.requirements).read_text("utf-8").splitlines()
-            assert lines and all("==" in line for line in lines)
+            assert lines
+            assert all("==" in line for line in lines)
             assert not any(line.startswith(("torch", "nvidia")) for line in lines)
 
 
 def test_peers_are_chosen_by_name_and_by_kind() -> None:
     assert chosen(None) == chosen("") == list(CONTENDERS)
-    assert [one.name for one in chosen("numpy, kv+hybrid(fulltext, lancedb)")] == ["kv+hybrid(fulltext, lancedb)", "numpy"]
+    assert [one.name for one in chosen("numpy, kv+hybrid(fulltext, lancedb)")] == [
+        "kv+hybrid(fulltext, lancedb)",
+        "numpy",
+    ]
     assert {one.kind for one in chosen("bare,memory")} == {"bare", "memory"}
-    with pytest.raises(ValueError, match="no peer 'mem1'. There are: .*mem0-qdrant"):
+    with pytest.raises(ValueError, match=r"no peer 'mem1'\. There are: .*mem0-qdrant"):
         chosen("mem1")
 
 

@@ -102,7 +102,8 @@ def measured(tmp_path: Path, mode: str, budget_s: float = 60) -> dict[str, Any]:
 def test_a_size_is_filled_searched_and_added_to(tmp_path: Path) -> None:
     found = measured(tmp_path, "")
     assert found["stored"] == found["wanted"] == 30
-    assert found["search_ms"]["n"] == 8 and found["add_ms"]["n"] == found["add_and_search_ms"]["n"] == 4
+    assert found["search_ms"]["n"] == 8
+    assert found["add_ms"]["n"] == found["add_and_search_ms"]["n"] == 4
     assert 0 < found["add_ms"]["p50"] <= found["add_and_search_ms"]["p50"]
     assert found["found_at_once"] == 1.0
     assert found["found_at_k"] > 0.5
@@ -110,7 +111,8 @@ def test_a_size_is_filled_searched_and_added_to(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_into_the_budget_is_reported(tmp_path: Path) -> None:
     found = measured(tmp_path, "", budget_s=-1)
-    assert found["stored"] == 0 and found["wanted"] == 30
+    assert found["stored"] == 0
+    assert found["wanted"] == 30
 
 
 def test_a_peer_that_breaks_is_left_out_with_its_words(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""This project by its public interface, with any store and searcher.
+"""Our memory by its public interface, with any store and searcher.
 
 The embedder is a plugin that looks vectors up which were made before, as for every other peer; it comes in by the hook
 that any plugin uses.
