@@ -70,7 +70,8 @@ def _nothing_lost(results: Results) -> Iterator[Verdict]:
         }
         for part, found in parts.items():
             if "lost" not in found:
-                yield Verdict(f"{entry['name']}, {part}", f"not measured {found.get('error', '')}".strip(), None)
+                why = found.get("error") or crash.get("error")
+                yield Verdict(f"{entry['name']}, {part}", f"not measured: {why}" if why else "not measured", None)
                 continue
             wrong = {name: found.get(name, 0) for name in ("lost", "errors", "twice", "not_found")}
             said = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in wrong.items() if value)

@@ -66,10 +66,10 @@ def section(page: Page, results: Results, folder: str) -> None:
     settings = peers.report.get("settings", {})
     page.say(
         "Same machine, same run, same texts (made from a seed), same vectors. Vectors are made once by "
-        f"`{settings.get('embedder')}` ({settings.get('dim')} numbers) and handed over with each text and each "
-        "query, so that **no figure contains embedding**. Each runs in a process and an environment of its own and is measured "
-        "inside that process around its own call. All are filled first and then measured in turn, some queries of one, "
-        "some of the next. They can reach nothing but this machine."
+        f"`{settings.get('embedder')}` ({settings.get('dim')} numbers) and handed over with each text and each query: "
+        "**no figure contains embedding**. Each runs in a process and an environment of its own and is measured inside "
+        "that process around its own call. All are filled first and then measured in turn, some queries of one, some "
+        "of the next. They can reach nothing but this machine."
     )
     if not peers.report.get("complete", True):
         page.say("**The run was stopped before its end: what is missing below was not measured.**")
