@@ -179,8 +179,8 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
 def _keep_inside(blocked: set[str]) -> Callable[[str, tuple[Any, ...]], None]:
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "socket.connect":
-            address = arguments[1]
-            host = str(address[0]) if isinstance(address, tuple) else ""
+            address: Any = arguments[1]
+            host = "" if isinstance(address, str | bytes) else str(address[0])
         elif event == "socket.getaddrinfo":
             host = str(arguments[0] or "")
         else:

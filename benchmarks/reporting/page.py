@@ -94,8 +94,8 @@ def _machines(page: Page, results: Results) -> None:
     page.say("## Machine, versions, date")
     rows: list[list[str]] = []
     packages: dict[str, str] = {}
-    for name, content in results.files.items():
-        report: Json = content if isinstance(content, dict) else {}
+    for name in results.files:
+        report = results.one(name) or {}
         machine: Json = report.get("machine", {})
         if not machine:
             continue

@@ -201,9 +201,11 @@ def _chinese(page: Page, peers: Peers, folder: str) -> None:
         for entry in asked
     ]
     page.add(*table(["", "finds by", "in the best 5", "in the best 10", "missed"], rows, left=2))
-    found = {"found": [float(entry["chinese"]["found_at_10"]) for entry in asked]}
+    found: list[float | None] = [float(entry["chinese"]["found_at_10"]) for entry in asked]
     title = f"Chinese queries found, of {queries}"
-    page.chart(folder, "peers-chinese", bars_chart(title, [e["title"] for e in asked], dict(found), "in the best 10"))
+    page.chart(
+        folder, "peers-chinese", bars_chart(title, [e["title"] for e in asked], {"found": found}, "in the best 10")
+    )
 
 
 def wins(peers: Peers) -> list[str]:

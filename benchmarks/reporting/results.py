@@ -29,9 +29,12 @@ class Results:
     def rows(self, name: str) -> list[Json]:
         """Return the rows of a file that is a list of rows, or holds one under `rows`."""
         found = self.files.get(name)
-        inner = cast("Json", found).get("rows") if isinstance(found, dict) else found
-        rows = cast("list[Any]", inner) if isinstance(inner, list) else []
-        return [cast("Json", row) for row in rows if isinstance(row, dict)]
+        inner: Any = cast("Json", found).get("rows") if isinstance(found, dict) else found
+        return [cast("Json", row) for row in _list(inner) if isinstance(row, dict)]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def load(folder: Path) -> Results:

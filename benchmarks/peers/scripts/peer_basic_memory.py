@@ -41,10 +41,10 @@ class BasicMemoryPeer(Peer):
         return self._loop.run_until_complete(work)
 
     def add(self, item: Item) -> None:
-        result = self._run(
+        result: Any = self._run(
             self._tools.write_note(title=item.key, content=item.text, directory=FOLDER, output_format="json")
         )
-        if not isinstance(result, dict) or "error" in result:
+        if "error" in result or isinstance(result, str):  # trouble comes as a text
             raise RuntimeError(f"write_note said: {str(result)[:200]}")
 
     def fill(self, items: Sequence[Item]) -> None:
@@ -55,10 +55,10 @@ class BasicMemoryPeer(Peer):
         subprocess.run([command, "reindex", "--search"], check=True, stdout=subprocess.DEVNULL)
 
     def search(self, query: Item, k: int) -> list[str]:
-        found = self._run(
+        found: Any = self._run(
             self._tools.search_notes(query=query.text, search_type="text", page_size=k, output_format="json")
         )
-        if not isinstance(found, dict):
+        if isinstance(found, str):
             raise RuntimeError(f"search_notes said: {str(found)[:200]}")
         return [hit["title"] for hit in found["results"]]
 
