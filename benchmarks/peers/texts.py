@@ -9,145 +9,34 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+
+def _split(text: str, by: str | None = None) -> list[str]:
+    return [part.strip() for part in text.split(by)]
+
+
 WHO = ["the user", "the team", "Alice", "Bob", "the customer", "Carol", "the manager", "Dmitri", "the client", "Mei"]
 DOES = ["prefers", "avoids", "uses", "recommends", "dislikes", "maintains", "is learning", "bought", "wrote about"]
-WHAT = [
-    "Python",
-    "Rust",
-    "Kubernetes",
-    "Postgres",
-    "Redis",
-    "Terraform",
-    "espresso",
-    "hiking",
-    "chess",
-    "violin",
-    "jazz",
-    "pottery",
-    "sailing",
-    "Vim",
-    "Emacs",
-    "Django",
-    "Flask",
-    "Solon",
-    "Kafka",
-    "Grafana",
-    "Ansible",
-    "Docker",
-    "sourdough",
-    "bouldering",
-    "astronomy",
-    "watercolour",
-    "cycling",
-    "gardening",
-    "photography",
-    "swimming",
-    "GraphQL",
-    "gRPC",
-    "TypeScript",
-    "Kotlin",
-    "Haskell",
-    "Erlang",
-    "Elixir",
-    "Prometheus",
-    "OpenTelemetry",
-    "SQLite",
-    "LanceDB",
-    "origami",
-]
-FOR = [
-    "deployments",
-    "reviews",
-    "onboarding",
-    "weekends",
-    "reporting",
-    "backups",
-    "billing",
-    "search",
-    "migrations",
-    "monitoring",
-    "interviews",
-    "travel",
-    "invoices",
-    "training",
-    "support",
-    "analytics",
-    "releases",
-    "incidents",
-    "documentation",
-    "experiments",
-    "planning",
-    "mentoring",
-    "breakfast",
-]
-WHEN = [
-    "since January",
-    "since last spring",
-    "on Mondays",
-    "every morning",
-    "after the incident",
-    "before releases",
-    "at the office",
-    "in the evening",
-    "during summer",
-    "when travelling",
-    "since the migration",
-    "at home",
-]
-WHY = [
-    "because it is faster",
-    "because the old way failed twice",
-    "after a long discussion",
-    "as the contract requires",
-    "although it costs more",
-    "because the documentation is better",
-    "since nobody else would",
-    "to keep the budget small",
-]
-_STARTS = [
-    "bal",
-    "cor",
-    "den",
-    "fal",
-    "gar",
-    "hel",
-    "jor",
-    "kal",
-    "lum",
-    "mar",
-    "nor",
-    "pel",
-    "quin",
-    "ras",
-    "sel",
-    "tor",
-    "ul",
-    "ver",
-    "wil",
-    "zan",
-]
-_ENDS = [
-    "ado",
-    "bik",
-    "cen",
-    "dra",
-    "ell",
-    "fin",
-    "gost",
-    "holt",
-    "ira",
-    "jun",
-    "kamp",
-    "lov",
-    "mir",
-    "nek",
-    "oss",
-    "pran",
-    "rud",
-    "sten",
-    "tave",
-    "wick",
-]
+WHAT = _split("""
+    Python Rust Kubernetes Postgres Redis Terraform espresso hiking chess violin jazz pottery sailing Vim Emacs Django
+    Flask Solon Kafka Grafana Ansible Docker sourdough bouldering astronomy watercolour cycling gardening photography
+    swimming GraphQL gRPC TypeScript Kotlin Haskell Erlang Elixir Prometheus OpenTelemetry SQLite LanceDB origami
+""")
+FOR = _split("""
+    deployments reviews onboarding weekends reporting backups billing search migrations monitoring interviews travel
+    invoices training support analytics releases incidents documentation experiments planning mentoring breakfast
+""")
+WHEN = _split(
+    "since January, since last spring, on Mondays, every morning, after the incident, before releases, at the office,"
+    "in the evening, during summer, when travelling, since the migration, at home",
+    ",",
+)
+WHY = _split(
+    "because it is faster, because the old way failed twice, after a long discussion, as the contract requires,"
+    "although it costs more, because the documentation is better, since nobody else would, to keep the budget small",
+    ",",
+)
+_STARTS = _split("bal cor den fal gar hel jor kal lum mar nor pel quin ras sel tor ul ver wil zan")
+_ENDS = _split("ado bik cen dra ell fin gost holt ira jun kamp lov mir nek oss pran rud sten tave wick")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,9 @@ class Results:
         """Return the rows of a file that is a list of rows, or holds one under `rows`."""
         found = self.files.get(name)
         inner: Any = cast("Json", found).get("rows") if isinstance(found, dict) else found
-        return [cast("Json", row) for row in _list(inner) if isinstance(row, dict)]
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+        if not isinstance(inner, list):
+            return []
+        return [cast("Json", row) for row in cast("list[object]", inner) if isinstance(row, dict)]
 
 
 def load(folder: Path) -> Results:

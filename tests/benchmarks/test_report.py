@@ -258,7 +258,13 @@ def speed_file() -> dict[str, Any]:
         figures = {"search_ms_p50": search, "write_ms_p50": 1.0, "index_bytes": 2_500_000.0}
         return {"storer": "kv", "searcher": "fulltext", "size": size, "figures": figures, "not_measured": None}
 
-    failed = {"storer": "kv", "searcher": "lancedb", "size": 1_000, "figures": {}, "not_measured": "over its budget"}
+    failed: dict[str, Any] = {
+        "storer": "kv",
+        "searcher": "lancedb",
+        "size": 1_000,
+        "figures": {},
+        "not_measured": "over its budget",
+    }
     return {
         "kind": "speed",
         "date": "2026-01-02T03:04:05+00:00",
