@@ -11,6 +11,7 @@ from benchmarks.reporting.writing import number, times
 
 AT = 10_000
 FULLTEXT_FASTER, LANCEDB_FASTER = 20.0, 10.0
+QUALITY_S = 900.0
 WORD_SEARCHERS = ("fulltext", "whoosh", "hybrid")
 """What reads Chinese by itself; vectors alone read it as their model does."""
 
@@ -120,6 +121,14 @@ def _quality(results: Results) -> Iterator[Verdict]:
                 yield Verdict(what, f"{score:.3f}, at least {floor:.3f}", score >= floor)
 
 
+def _quality_time(results: Results) -> Iterator[Verdict]:
+    for name, report in results.family("quality").items():
+        found: list[Json] = report.get("results", [])
+        spent = sum(one.get("index_s", 0) + one.get("query_ms", 0) * one.get("questions", 0) / 1_000 for one in found)
+        if found:
+            yield Verdict(f"{name}.json", f"{number(spent)} s", spent <= QUALITY_S)
+
+
 def _rows(name: str) -> Callable[[Results], Iterator[Verdict]]:
     def check(results: Results) -> Iterator[Verdict]:
         for row in results.rows(name):
@@ -151,6 +160,10 @@ PROMISES = (
     Promise("Whatever searches by words finds every Chinese query of the probe set.", _chinese),
     Promise("The long run has no errors, nothing lost, no ghosts.", _long_run),
     Promise("nDCG@10 on the labelled sets reaches its floors.", _quality),
+    Promise(
+        f"`bench quality` takes at most {QUALITY_S:g} s for all sets: indexing, and median time × questions.",
+        _quality_time,
+    ),
     Promise("The core keeps its bounds (`benchmarks/core.py`).", _rows("core")),
     Promise("The stores keep their bounds (`benchmarks/stores.py`).", _rows("stores")),
     Promise("The searchers keep their bounds (`benchmarks/search.py`).", _rows("search")),

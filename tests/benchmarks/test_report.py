@@ -250,6 +250,8 @@ def test_quality_shows_intervals_and_what_may_be_chance() -> None:
     assert "| scifact | 5,183 | 300 | hybrid | 0.710 [0.690, 0.730] | 0.700 | 1.25 |" in text
     assert "On scifact, hybrid is best (0.710); the difference to fulltext may be chance." in text
     assert "![nDCG@10 with static](images/quality-static.svg)" in text
+    checked = {promise.text: some for promise, some in verdicts(results)}
+    assert [v.figure for text, some in checked.items() if "takes at most" in text for v in some] == ["1.12 s"]
     assert broken(results) == ["fulltext on scifact (static): 0.600, at least 0.685"]
 
 

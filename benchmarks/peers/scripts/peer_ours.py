@@ -16,6 +16,9 @@ from memory_core.plugins import PluginRegistry, hookimpl
 from memory_core.plugins.registry import NoOptions
 
 
+_NEEDS = {"lancedb": "lancedb", "numpy": "numpy", "whoosh": "whoosh3"}
+
+
 class LookupEmbedder(Embedder):
     """Knows the vectors of the texts that the runner handed over."""
 
@@ -62,9 +65,9 @@ class LookupPlugin:
 class OurPeer(Peer):
     """`remember`, `search` and a scan of the store."""
 
-    packages = ("memory-talent", "lancedb", "numpy", "whoosh3")
-
     def open(self, folder: Path, dim: int, options: dict[str, Any]) -> None:
+        used = str(options)
+        self.packages = ("memory-talent", *(package for name, package in _NEEDS.items() if name in used))
         self._known: dict[str, Item] = {}
         registry = PluginRegistry()
         registry.load()
