@@ -15,8 +15,7 @@ from memory_core.model import SHARED_USER_ID
 from memory_core.plugins import PluginRegistry, hookimpl
 from memory_core.plugins.registry import NoOptions
 
-
-_NEEDS = {"lancedb": "lancedb", "numpy": "numpy", "whoosh": "whoosh3"}
+_NEEDS = {"lancedb": "lancedb", "numpy": "numpy", "hybrid": "numpy", "whoosh": "whoosh3"}
 
 
 class LookupEmbedder(Embedder):
