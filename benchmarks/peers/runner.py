@@ -132,9 +132,9 @@ def run(
         _speed(started, options, vectors, sizes, say)
         save(report)
     parts: dict[str, Callable[[Starter], Any]] = {
+        "chinese": partial(chinese, vectors=vectors),
         "crash": partial(_crashes, vectors=vectors, count=options.crash_adds),
         "writers": partial(_writers, vectors=vectors, count=options.writes, budget_s=options.budget),
-        "chinese": partial(chinese, vectors=vectors),
     }
     for name, part in parts.items():
         for entry, contender, starter in started:

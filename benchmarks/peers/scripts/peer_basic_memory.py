@@ -51,6 +51,9 @@ class BasicMemoryPeer(Peer):
         for item in items:
             note = f"---\ntitle: {item.key}\ntype: note\n---\n{item.text}\n"
             (self._notes / f"{item.key}.md").write_text(note, "utf-8")
+        self._reindex()
+
+    def _reindex(self) -> None:
         command = Path(sys.executable).with_name("basic-memory")
         subprocess.run([command, "reindex", "--search"], check=True, stdout=subprocess.DEVNULL)
 
@@ -63,6 +66,7 @@ class BasicMemoryPeer(Peer):
         return [hit["title"] for hit in found["results"]]
 
     def keys(self) -> list[str]:
+        self._reindex()  # it also writes the files of notes that were accepted before a crash
         return [path.stem for path in self._notes.glob("*.md")]
 
     def close(self) -> None:
