@@ -99,8 +99,8 @@ CONTENDERS = (
         batch=250,
         notes=(
             "by its own tools `write_note` and `search_notes`; text search, as its vectors need a downloaded model",
-            "filled by writing its Markdown files and `basic-memory reindex --search`; before its notes are counted the "
-            "same command recovers what it can",
+            "filled by writing its Markdown files and `basic-memory reindex --search`",
+            "before its notes are counted, the same command recovers what it can",
         ),
     ),
     Contender(
