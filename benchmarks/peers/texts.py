@@ -1,8 +1,8 @@
 """The texts that every peer is given: made from a seed, so that a stranger's run has the same ones.
 
 Each is a fact of 10 to 35 words as an assistant keeps them: words that stand in a tenth of all texts, words that stand
-in one of forty, and a name that one of about three thousand has. A query asks in a sentence for one of them: half of the
-queries give the name, the other half have common words only, so that many texts answer them as well.
+in one of forty, and a name that one of about three thousand has. A query asks in a sentence for one of them: every
+second query gives the name, the others have common words only, so that many texts answer them as well.
 """
 
 import random
