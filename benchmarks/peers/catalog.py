@@ -68,7 +68,7 @@ CONTENDERS = (
     ),
     Contender(
         "mem0-qdrant",
-        "mem0, qdrant local",
+        "mem0 with local qdrant",
         "peer_mem0",
         "memory",
         "vectors",
@@ -77,7 +77,7 @@ CONTENDERS = (
         notes=_MEM0,
     ),
     Contender(
-        "mem0-faiss", "mem0, faiss", "peer_mem0", "memory", "vectors", "mem0.txt", {"store": "faiss"}, notes=_MEM0
+        "mem0-faiss", "mem0 with faiss", "peer_mem0", "memory", "vectors", "mem0.txt", {"store": "faiss"}, notes=_MEM0
     ),
     Contender(
         "langgraph",
@@ -105,7 +105,7 @@ CONTENDERS = (
     ),
     Contender(
         "rank-bm25",
-        "rank_bm25, bare",
+        "bare rank_bm25",
         "peer_rank_bm25",
         "bare",
         "words",
@@ -115,7 +115,7 @@ CONTENDERS = (
     ),
     Contender(
         "bm25s",
-        "bm25s, bare",
+        "bare bm25s",
         "peer_bm25s",
         "bare",
         "words",
@@ -125,14 +125,14 @@ CONTENDERS = (
     ),
     Contender(
         "whoosh",
-        "Whoosh, bare",
+        "bare Whoosh",
         "peer_whoosh",
         "bare",
         "words",
         "whoosh.txt",
         notes=("its own analyzer; a commit an add",),
     ),
-    Contender("numpy", "numpy, bare", "peer_numpy", "bare", "vectors", "numpy.txt", notes=("one matrix in memory",)),
+    Contender("numpy", "bare numpy", "peer_numpy", "bare", "vectors", "numpy.txt", notes=("one matrix in memory",)),
 )
 
 
