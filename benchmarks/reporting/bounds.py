@@ -52,12 +52,15 @@ def _ratio(peers: Peers, own: str, peer: str, bound: float) -> Verdict:
     what = f"{own} against {peer}"
     one, other = peers.named(own), peers.named(peer)
     mine = None if one is None else median(one, AT, "search_ms")
-    their_ms = None if other is None else median(other, AT, "search_ms")
+    found: Json = {} if other is None else other.get("sizes", {}).get(str(AT), {})
+    their_ms = None if "error" in found else found.get("search_ms", {}).get("p50")
     if not mine or not their_ms:
         return Verdict(what, f"not measured at {AT:,}", None)
-    return Verdict(
-        what, f"{times(their_ms / mine)} ({number(mine)} ms, {number(their_ms)} ms)", their_ms / mine >= bound
-    )
+    figure = f"{times(their_ms / mine)} ({number(mine)} ms, {number(their_ms)} ms)"
+    holds = their_ms / mine >= bound
+    if found["stored"] < AT:  # it would be slower with more, so this is the least that the factor can be
+        return Verdict(what, f"{figure}, it with {found['stored']:,} only", True if holds else None)
+    return Verdict(what, figure, holds)
 
 
 def _nothing_lost(results: Results) -> Iterator[Verdict]:
