@@ -10,9 +10,12 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
-from _measure import Row, arguments, median_s, report
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])  # started by its path, Python would look in this folder
 
+from benchmarks._measure import Row, arguments, median_s, report
 from memory_core.context.config import CompactionConfig, PruneConfig, TruncateArgsConfig
 from memory_core.context.plan import apply, plan
 from memory_core.context.tokens import MessageSizer

@@ -12,8 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from _measure import Row, arguments, folder, in_turn, ratio, report
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])  # started by its path, Python would look in this folder
 
+from benchmarks._measure import Row, arguments, folder, in_turn, ratio, report
 from memory_core.sessions.file import FileAgentSession
 from memory_core.sessions.messages import (
     Message,

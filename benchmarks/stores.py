@@ -20,8 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _measure import Row, arguments, folder, in_turn, ratio, report
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])  # started by its path, Python would look in this folder
 
+from benchmarks._measure import Row, arguments, folder, in_turn, ratio, report
 from memory_core.contracts import MemoryStorer
 from memory_core.model import MemoryEntry
 from memory_core.policy import expiry
