@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -16,6 +17,7 @@ from memory_searcher_fulltext.impacts import Impacts
 from memory_searcher_fulltext.ranking import Ranking
 from memory_searcher_fulltext.weighing import Statistics, Weigher, joined
 
+_READ_KEPT = 1_024  # entries that were hits lately
 _MANY_CHANGES = 64  # of a batch, from which reading the impacts anew is cheaper than following
 
 # The tokenizer splits at spaces only: `ascii` takes every character beyond ASCII as part of a word, and these too.
@@ -58,6 +60,7 @@ class UserIndex:
         self._impacts = Impacts(self._db)
         self._weigher = Weigher(self._db, self._impacts, self._statistics, stemmer, max_terms)
         self._ranking = Ranking(self._db, self._impacts, self._statistics)
+        self._read: OrderedDict[int, MemoryEntry] = OrderedDict()
         self._free = self._gaps()
 
     @property
@@ -87,6 +90,7 @@ class UserIndex:
                 self._db.execute("ROLLBACK")
                 self._statistics.count, self._statistics.length = before
                 self._impacts.clear()
+                self._read.clear()
                 self._free = self._gaps()
                 if isinstance(error, sqlite3.Error):
                     message = f"The full-text index could not take a change over: {error}."
@@ -130,6 +134,7 @@ class UserIndex:
         self._db.execute("DELETE FROM docs")
         self._statistics.count = self._statistics.length = 0
         self._impacts.clear()
+        self._read.clear()
         self._free = []
 
     def _put(self, entry: MemoryEntry) -> None:
@@ -169,6 +174,7 @@ class UserIndex:
         self._statistics.count -= 1
         self._statistics.length -= row[2]
         self._impacts.removed(row[0], row[1].split())
+        self._read.pop(row[0], None)
         self._free.append(row[0])
 
     # --- reading ---------------------------------------------------------------------------------------------------
@@ -180,16 +186,26 @@ class UserIndex:
             if not terms.weights:
                 return []
             ranked = self._ranking.rank(terms, query)
-            texts = dict(
-                self._db.execute(
-                    "SELECT rowid, entry FROM docs WHERE rowid IN (SELECT value FROM json_each(?))",
-                    (json.dumps([row.rowid for row in ranked]),),
-                )
-            )
+            entries = self._entries([row.rowid for row in ranked])
         return [
-            SearchHit(from_json(texts[row.rowid]), min(1.0, row.score / terms.best), {"bm25": row.score})
-            for row in ranked
+            SearchHit(entry, min(1.0, row.score / terms.best), {"bm25": row.score})
+            for row, entry in zip(ranked, entries, strict=True)
         ]
+
+    def _entries(self, rows: Sequence[int]) -> list[MemoryEntry]:
+        """Read the entries of some rows; those read lately are kept, for people ask about the same things again."""
+        missing = [row for row in rows if row not in self._read]
+        if missing:
+            texts = self._db.execute(
+                "SELECT rowid, entry FROM docs WHERE rowid IN (SELECT value FROM json_each(?))", (json.dumps(missing),)
+            )
+            self._read.update((row, from_json(text)) for row, text in texts)
+        found = [self._read[row] for row in rows]
+        for row in rows:
+            self._read.move_to_end(row)
+        while len(self._read) > _READ_KEPT:
+            self._read.popitem(last=False)
+        return found
 
     def candidates(self, query: SearchQuery) -> Candidates:
         """Return what `search` would, without reading the entries."""
@@ -201,8 +217,8 @@ class UserIndex:
 
     def _entry(self, id: MemoryId) -> MemoryEntry | None:
         with self._lock:
-            row = self._db.execute("SELECT entry FROM docs WHERE scope = ? AND key = ?", (id.scope, id.key)).fetchone()
-        return from_json(row[0]) if row is not None else None
+            row = self._db.execute("SELECT rowid FROM docs WHERE scope = ? AND key = ?", (id.scope, id.key)).fetchone()
+            return self._entries([row[0]])[0] if row is not None else None
 
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
         """Return the score of given entries; those that share no term with the query have 0."""

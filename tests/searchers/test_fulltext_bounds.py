@@ -191,6 +191,23 @@ def test_a_moved_average_length_never_loses_a_hit() -> None:
         assert ranked(index, query) == by_fts(index, query)
 
 
+def test_entries_read_lately_are_kept_and_follow_every_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "_READ_KEPT", 3)
+    index = UserIndex("english", 64)
+    index.apply(ChangeBatch([make_entry(f"k{n}", f"coffee w{n}") for n in range(9)], [], "1", complete=True))
+    query = SearchQuery("shared", "coffee w3", 9, START)
+    assert len({hit.entry.id for hit in index.search(query)}) == 9
+    assert len(index._read) == 3
+    first = index.search(query)[0].entry
+    assert index.search(query)[0].entry == first
+    index.put(make_entry("k3", "coffee w3 again", importance=9))
+    assert index.search(query)[0].entry.content == "coffee w3 again"
+    index.remove(first.id)
+    assert first.id not in {hit.entry.id for hit in index.search(query)}
+    index.apply(ChangeBatch([make_entry("k5", "coffee w3 new")], [], "2", complete=True))
+    assert [hit.entry.content for hit in index.search(query)] == ["coffee w3 new"]
+
+
 def test_only_so_many_terms_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memory_searcher_fulltext.impacts._MIN_TERMS", 4)
     monkeypatch.setattr("memory_searcher_fulltext.impacts._BYTES", 1)

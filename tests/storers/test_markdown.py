@@ -8,11 +8,11 @@ import pytest
 from memory_core.contracts import Clock, MemoryStorer
 from memory_core.testing import FakeClock, StorerContract
 from memory_storer_markdown.storer import MarkdownStorer
-from tests.support.crashes import SOAK, CrashContract
+from tests.support.crashes import CrashContract
 
 
 class TestMarkdownStorer(StorerContract):
-    many = 40_000 if SOAK else 5_000
+    many = 40_000
     too_large_bytes = 16 << 20
 
     @pytest.fixture
