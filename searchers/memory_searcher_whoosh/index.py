@@ -10,16 +10,17 @@ from secrets import token_hex
 from threading import RLock
 from typing import Any, TypeVar
 
+from memory_core.contracts import Candidates
 from memory_core.errors import IndexUnavailableError
-from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery, hit_order, listing_order
+from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_core.serial import from_json, to_json
 from memory_core.text import TOKENIZER_VERSION, tokens, unique_tokens
 from memory_searcher_whoosh.files import STATE_ID, Change, Document, IndexFiles, Opened, OvertakenError, document_id
-from memory_searcher_whoosh.ranking import NEVER, SegmentFacts, View, micros, pack_facts
+from memory_searcher_whoosh.ranking import NEVER, Row, SegmentFacts, View, micros, pack_facts
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 _PRE_CAP = 4_096
 _RETRIES = 20
 T = TypeVar("T")
@@ -137,7 +138,7 @@ class UserIndex:
         documents[STATE_ID] = {
             "id": STATE_ID,
             "state": json.dumps(kept),
-            "facts": pack_facts(0, 0, 0, 0, ""),
+            "facts": pack_facts(0, 0, 0, 0),
         }
         removed = [document_id(id.scope, id.key) for id in removals]
         return Change(list(documents.values()), [id for id in removed if id not in documents], replace)
@@ -152,7 +153,7 @@ class UserIndex:
                 entry.importance,
                 micros(entry.updated_at),
                 micros(entry.expires_at) if entry.expires_at else NEVER,
-                entry.id.scope,
+                (entry.id.scope, entry.id.key),
             ),
             "entry": to_json(entry),
         }
@@ -169,14 +170,41 @@ class UserIndex:
             if opened is None:
                 return []
             with self._reading(opened):
-                view = self._view(opened)
-                found, best = view.ranked(self._asked(query.text), self._max_terms)
-                hits = [
-                    SearchHit(self._entry(opened, number), min(1.0, score / best), {"bm25": score})
-                    for number, score in view.best(found, query)
+                ranked, best = self._ranked(opened, query)
+                return [
+                    SearchHit(self._entry(opened, row[5]), min(1.0, score / best), {"bm25": score})
+                    for score, row in ranked
                 ]
-                return sorted(hits, key=hit_order)[: query.top_k]
         return []
+
+    def _ranked(self, opened: Opened, query: SearchQuery) -> tuple[list[tuple[float, Row]], float]:
+        view = self._view(opened)
+        found, best = view.ranked(self._asked(query.text), self._max_terms)
+        return view.best(found, query), best
+
+    def candidates(self, query: SearchQuery) -> Candidates:
+        """Return what `search` would, without reading the entries."""
+        return Candidates(self._again(lambda: self._candidates(query)), lambda id: self._again(lambda: self._read(id)))
+
+    def _candidates(self, query: SearchQuery) -> list[tuple[MemoryId, float]]:
+        with self._lock:
+            opened = self._open()
+            if opened is None:
+                return []
+            with self._reading(opened):
+                ranked, best = self._ranked(opened, query)
+                return [(MemoryId(row[3], query.user_id, row[2]), min(1.0, score / best)) for score, row in ranked]
+        return []
+
+    def _read(self, id: MemoryId) -> MemoryEntry | None:
+        with self._lock:
+            opened = self._open()
+            if opened is None:
+                return None
+            with self._reading(opened):
+                number = self._view(opened).number_of(id.key, id.scope)
+                return self._entry(opened, number) if number is not None else None
+        return None
 
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
         """Return the score of given entries; those that share no term with the query have 0."""
@@ -188,10 +216,10 @@ class UserIndex:
             if opened is None:
                 return {}
             with self._reading(opened):
-                places = ((opened.searcher.document_number(id=document_id(id.scope, id.key)), id) for id in ids)
-                numbers: dict[int, MemoryId] = {number: id for number, id in places if number is not None}
-                found, best = self._view(opened).ranked(self._asked(query.text), self._max_terms)
-                return {id: min(1.0, found.get(number, 0.0) / best) for number, id in numbers.items()}
+                view = self._view(opened)
+                found, best = view.ranked(self._asked(query.text), self._max_terms)
+                places = ((view.number_of(id.key, id.scope), id) for id in ids)
+                return {id: min(1.0, found.get(at, 0.0) / best) for at, id in places if at is not None}
         return {}
 
     def listed(self, limit: int, now: datetime | None, scopes: Sequence[str] | None) -> list[MemoryEntry]:
@@ -204,8 +232,7 @@ class UserIndex:
             if opened is None:
                 return []
             with self._reading(opened):
-                numbers = self._view(opened).listed(limit, now, scopes)
-                return sorted((self._entry(opened, number) for number in numbers), key=listing_order)[:limit]
+                return [self._entry(opened, number) for number in self._view(opened).listed(limit, now, scopes)]
         return []
 
     def count(self, now: datetime | None, below: int | None) -> int:

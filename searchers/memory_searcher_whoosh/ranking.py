@@ -23,7 +23,8 @@ _DIGITS = 9
 NEVER = (1 << 63) - 1
 """When an entry expires that never does."""
 
-Row = tuple[int, int, int, bytes, int]
+Row = tuple[int, int, str, str, int, int]
+"""−importance, −updated, key, scope, when it expires, number: sorted rows are a listing as the contract orders it."""
 
 
 def micros(moment: datetime) -> int:
@@ -34,9 +35,12 @@ def micros(moment: datetime) -> int:
 _FACTS = struct.Struct("<iBqq")
 
 
-def pack_facts(words: int, importance: int, updated: int, expires: int, scope: str) -> bytes:
-    """Return what `read_facts` reads: length in tokens, importance (0 for no entry), times in microseconds, scope."""
-    return _FACTS.pack(words, importance, updated, expires) + scope.encode()
+def pack_facts(words: int, importance: int, updated: int, expires: int, name: tuple[str, str] = ("", "")) -> bytes:
+    """Return what `read_facts` reads: length in tokens, importance (0 for no entry), times in microseconds, name.
+
+    The name is scope and key; neither may hold a control character, so one may stand between them.
+    """
+    return _FACTS.pack(words, importance, updated, expires) + "\0".join(name).encode()
 
 
 def idf(entries: int, having: int) -> float:
@@ -46,7 +50,7 @@ def idf(entries: int, having: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SegmentFacts:
-    """One segment's documents: their lengths in tokens, and (−importance, −updated, expires, scope, number) of each.
+    """One segment's documents, by number: their lengths in tokens, and what filters, order and names need.
 
     The document that holds the cursor has importance 0. `words` is the sum of the lengths, `first_expiry` the earliest
     moment at which one of the entries is gone.
@@ -56,6 +60,8 @@ class SegmentFacts:
     rows: Sequence[Row]
     words: int
     first_expiry: int
+    numbers: Mapping[tuple[str, str], int]
+    """(key, scope) → number; of a document that was replaced in the segment, the last one."""
 
 
 def read_facts(reader: Any) -> SegmentFacts:
@@ -67,9 +73,11 @@ def read_facts(reader: Any) -> SegmentFacts:
         packed = column[number]
         length, importance, updated, expires = _FACTS.unpack_from(packed)
         lengths.append(length)
-        rows.append((-importance, -updated, expires, bytes(packed[_FACTS.size :]), number))
-    first_expiry = min((row[2] for row in rows if row[0]), default=NEVER)
-    return SegmentFacts(lengths, rows, sum(lengths), first_expiry)
+        scope, _, key = bytes(packed[_FACTS.size :]).decode().partition("\0")
+        rows.append((-importance, -updated, key, scope, expires, number))
+    first_expiry = min((row[4] for row in rows if row[0]), default=NEVER)
+    numbers = {(row[2], row[3]): row[5] for row in rows}
+    return SegmentFacts(lengths, rows, sum(lengths), first_expiry, numbers)
 
 
 class View:
@@ -144,39 +152,51 @@ class View:
         best = sum(idf(entries, counts[term]) for term in weighed) * (K1 + 1)
         return {number: round(score, _DIGITS) for number, score in found.items()}, max(best, _MIN_IDF)
 
-    def best(self, found: Mapping[int, float], query: SearchQuery) -> list[tuple[int, float]]:
-        """Return the best admitted documents, and all that share the last one's score, in no order."""
+    def best(self, found: Mapping[int, float], query: SearchQuery) -> list[tuple[float, Row]]:
+        """Return score and facts of the best admitted documents, in the order of the contract."""
         expired = any(facts.first_expiry <= micros(query.now) for _, _, facts in self._leaves)
         if expired or query.scopes is not None or query.min_importance is not None:
-            allowed = {row[4] for row in self._selected(query.now, query.scopes, query.min_importance or 0)}
+            allowed = {row[5] for row in self._selected(query.now, query.scopes, query.min_importance or 0)}
             found = {number: score for number, score in found.items() if number in allowed}
-        if len(found) <= query.top_k:
-            return list(found.items())
-        last = -nsmallest(query.top_k, (-score for score in found.values()))[-1]
-        return [(number, score) for number, score in found.items() if score >= last]
+        if len(found) > query.top_k:
+            last = -nsmallest(query.top_k, (-score for score in found.values()))[-1]
+            found = {number: score for number, score in found.items() if score >= last}
+        ordered = nsmallest(query.top_k, ((-score, self._row(number)) for number, score in found.items()))
+        return [(-score, row) for score, row in ordered]
+
+    def _row(self, number: int) -> Row:
+        leaf = next(leaf for leaf in reversed(self._leaves) if leaf[1] <= number)
+        row = leaf[2].rows[number - leaf[1]]
+        return (*row[:5], number)
+
+    def number_of(self, key: str, scope: str) -> int | None:
+        """Return the document of an entry."""
+        for leaf, offset, facts in self._leaves:
+            number = facts.numbers.get((key, scope))
+            if number is not None and number not in leaf.deleted_docs_set:
+                return number + offset
+        return None
 
     # --- without a query -------------------------------------------------------------------------------------------
 
     def _selected(self, now: datetime | None, scopes: Sequence[str] | None, at_least: int = 0) -> Iterator[Row]:
         moment = micros(now) if now is not None else None
-        names = {name.encode() for name in scopes} if scopes is not None else None
+        names = frozenset(scopes) if scopes is not None else None
         for leaf, offset, facts in self._leaves:
             deleted = leaf.deleted_docs_set
             for row in facts.rows:
                 if (
                     -row[0] >= max(1, at_least)
-                    and (moment is None or row[2] > moment)
+                    and (moment is None or row[4] > moment)
                     and (names is None or row[3] in names)
-                    and row[4] not in deleted
+                    and row[5] not in deleted
                 ):
-                    yield (*row[:4], row[4] + offset) if offset else row
+                    yield (*row[:5], row[5] + offset) if offset else row
 
     def count(self, now: datetime | None, below: int | None) -> int:
         """Return how many entries there are, or how many of less importance than `below`."""
         return sum(1 for row in self._selected(now, None) if below is None or -row[0] < below)
 
     def listed(self, limit: int, now: datetime | None, scopes: Sequence[str] | None) -> list[int]:
-        """Return the numbers of the first `limit` documents, and of all that share the last one's rank, in no order."""
-        rows = list(self._selected(now, scopes))
-        best = nsmallest(limit, rows)
-        return [row[4] for row in rows if row[:2] <= best[-1][:2]] if best else []
+        """Return the numbers of the first `limit` documents, in the order of the contract."""
+        return [row[5] for row in nsmallest(limit, self._selected(now, scopes))]

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from threading import RLock
 
-from memory_core.contracts import ChangeFeed, MemorySearcher
+from memory_core.contracts import Candidates, ChangeFeed, MemorySearcher
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_core.naming import slug
 from memory_searcher_whoosh.index import UserIndex
@@ -59,6 +59,11 @@ class WhooshSearcher(MemorySearcher):
         if query.top_k < 1 or not query.text.strip():
             return []
         return self._index(query.user_id).search(query)
+
+    def candidates(self, query: SearchQuery) -> Candidates:  # noqa: D102 - the contract says it
+        if query.top_k < 1 or not query.text.strip():
+            return Candidates.of([])
+        return self._index(query.user_id).candidates(query)
 
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:  # noqa: D102
         return self._index(query.user_id).scores(query, [id for id in ids if id.user_id == query.user_id])
