@@ -24,6 +24,7 @@ import numpy as np
 from memory_core.cached_embedder import CachedEmbedder
 from memory_core.contracts import Embedder, MemorySearcher
 from memory_core.embedding_cache import EmbeddingCache
+from memory_core.evaluation.bench_texts import Texts
 from memory_core.model import ChangeBatch, MemoryEntry, SearchQuery
 from memory_core.testing import make_entry
 from memory_core.testing.clock import START
@@ -298,11 +299,6 @@ def whoosh_upsert_to_visible(folder: Path, scale: float) -> Iterator[Row]:
     index.close()
 
 
-def asking(index: MemorySearcher, count: int) -> Callable[[int], object]:
-    """Return how to ask one searcher question number n."""
-    return lambda number: index.search(question(number % count))
-
-
 def hybrid_beside_its_arms(folder: Path, scale: float) -> Iterator[Row]:
     """Every arm alone, and the hybrid over the same arms: fusion, true scores of all candidates, explanations.
 
@@ -325,7 +321,8 @@ def hybrid_beside_its_arms(folder: Path, scale: float) -> Iterator[Row]:
     def cached(model: Embedder) -> CachedEmbedder:
         return CachedEmbedder(model, EmbeddingCache(folder / "embeddings.sqlite3"))
 
-    texts = [worded(number) for number in range(count)]
+    made = Texts()
+    texts = [made.entry(number, START) for number in range(count)]
     pairs: list[dict[str, Callable[[str], MemorySearcher]]] = [
         {"fulltext": lambda _: FulltextSearcher(), "numpy (static)": lambda _: NumpySearcher(cached(static))},
         {"fulltext": lambda _: FulltextSearcher(), "numpy (MiniLM)": lambda _: NumpySearcher(cached(minilm))},
@@ -342,7 +339,11 @@ def hybrid_beside_its_arms(folder: Path, scale: float) -> Iterator[Row]:
         for index in (*alone.values(), hybrid):
             for start in range(0, count, 1_000):
                 index.apply(ChangeBatch(texts[start : start + 1_000], [], str(start), complete=start == 0), USER)
-        *arms, whole = side_by_side(40, *(asking(index, count) for index in (*alone.values(), hybrid)))
+
+        def ask(index: MemorySearcher) -> Callable[[int], object]:
+            return lambda number: index.search(SearchQuery(USER, made.query(number, count), TOP_K, START))
+
+        *arms, whole = side_by_side(100, *(ask(index) for index in (*alone.values(), hybrid)))
         detail = ", ".join(
             f"{name} {taken:.1f} ms" for name, taken in zip((*alone, "hybrid"), (*arms, whole), strict=True)
         )

@@ -25,6 +25,7 @@ class CachedEmbedder(Embedder):
         self._batch_size = batch_size
         self._queries: OrderedDict[str, Vectors] = OrderedDict()
         self._lock = RLock()
+        self._turns: dict[str, RLock] = {}
 
     @property
     def model_id(self) -> str:  # noqa: D102 - the contract says it
@@ -48,19 +49,35 @@ class CachedEmbedder(Embedder):
             result[place] = known[text]
         return result
 
-    def embed_query(self, text: str) -> Vectors:  # noqa: D102 - the contract says it
+    def embed_query(self, text: str) -> Vectors:
+        """Return the vector of a query; those who ask for the same one at the same time wait for the first."""
         with self._lock:
-            known = self._queries.get(text)
+            known = self._known_query(text)
             if known is not None:
-                self._queries.move_to_end(text)
                 return known
-        vector = self.embedder.embed_query(text)
-        vector.flags.writeable = False
-        with self._lock:
-            self._queries[text] = vector
-            while len(self._queries) > _QUERIES_KEPT:
-                self._queries.popitem(last=False)
-        return vector
+            turn = self._turns.setdefault(text, RLock())
+        with turn:
+            with self._lock:
+                known = self._known_query(text)
+            if known is not None:
+                return known
+            try:
+                vector = self.embedder.embed_query(text)
+                vector.flags.writeable = False
+                with self._lock:
+                    self._queries[text] = vector
+                    while len(self._queries) > _QUERIES_KEPT:
+                        self._queries.popitem(last=False)
+            finally:
+                with self._lock:
+                    self._turns.pop(text, None)
+            return vector
+
+    def _known_query(self, text: str) -> Vectors | None:
+        known = self._queries.get(text)
+        if known is not None:
+            self._queries.move_to_end(text)
+        return known
 
     def unknown_share(self, text: str) -> float:  # noqa: D102 - the contract says it
         return self.embedder.unknown_share(text)

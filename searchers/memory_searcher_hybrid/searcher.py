@@ -155,9 +155,20 @@ class HybridSearcher(MemorySearcher):
         ]
         end = time.monotonic() + self._options.arm_timeout_s
         answers = [self._ask(name, query) for name in here]
+        # While a slow arm still looks for its own candidates, it is asked for its scores of what is already found.
+        found = list(dict.fromkeys(key for answer in answers if answer for key, _ in answer.candidates.ranked))
+        ahead = {
+            name: self._pool.submit(self._missing, name, query, found)
+            for name, _ in running
+            if found and self._options.fusion == "union"
+        }
         for name, future in running:
             try:
-                answers.append(future.result(max(0.001, end - time.monotonic())))
+                answer = future.result(max(0.001, end - time.monotonic()))
+                if answer is not None and answer.sight > 0 and name in ahead:
+                    for key, score in ahead[name].result(max(0.001, end - time.monotonic())).items():
+                        answer.scores.setdefault(key, score)
+                answers.append(answer)
             except TimeoutError:
                 future.cancel()
                 late = TimeoutError(f"no answer within {self._options.arm_timeout_s:g} seconds")
