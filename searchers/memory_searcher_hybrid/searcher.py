@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
@@ -16,6 +16,7 @@ from memory_searcher_hybrid.fusion import Answer, confirmed, fuse, sight
 from memory_searcher_hybrid.stages import Diversity, Recency, Rerank, Stage
 
 _FAST_S = 0.005
+_HEAD_START_S = 0.003
 T = TypeVar("T")
 
 
@@ -154,6 +155,9 @@ class HybridSearcher(MemorySearcher):
             (name, self._pool.submit(self._ask, name, query)) for name in asked if name not in here
         ]
         end = time.monotonic() + self._options.arm_timeout_s
+        # Most of a slow arm's time passes outside of Python once it has got there; an arm that computes in Python
+        # beside it would keep it from starting.
+        wait([future for _, future in running], _HEAD_START_S, FIRST_COMPLETED)
         answers = [self._ask(name, query) for name in here]
         # While a slow arm still looks for its own candidates, it is asked for its scores of what is already found.
         found = list(dict.fromkeys(key for answer in answers if answer for key, _ in answer.candidates.ranked))

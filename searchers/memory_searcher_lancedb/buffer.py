@@ -23,16 +23,21 @@ class Snapshot:
     generation: int
     rows: dict[str, Row]
     removed: frozenset[str]
+    _stacked: list[tuple[list[str], Vectors]] = field(
+        default_factory=list[tuple[list[str], Vectors]], compare=False, repr=False
+    )
 
     def hides(self, uid: str) -> bool:
         """Whether the table's row of that id no longer counts."""
         return self.cleared or uid in self.rows or uid in self.removed
 
     def vectors(self) -> tuple[list[str], Vectors]:
-        """Return the ids that have a vector, and their vectors as rows."""
-        uids = [uid for uid, row in self.rows.items() if row.vector is not None]
-        rows = [row.vector for row in self.rows.values() if row.vector is not None]
-        return uids, np.stack(rows) if rows else np.empty((0, 0), np.float32)
+        """Return the ids that have a vector, and their vectors as rows; put together once."""
+        if not self._stacked:
+            uids = [uid for uid, row in self.rows.items() if row.vector is not None]
+            rows = [row.vector for row in self.rows.values() if row.vector is not None]
+            self._stacked.append((uids, np.stack(rows) if rows else np.empty((0, 0), np.float32)))
+        return self._stacked[0]
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Vectors in LanceDB as a follower of the store."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from threading import RLock
@@ -80,13 +80,25 @@ class LanceDBSearcher(MemorySearcher):
         if not vector.any():
             return []
         hits = [] if seen.cleared else self._from_table(query, vector, seen)
-        uids, vectors = seen.vectors()
-        if uids:
-            for uid, cosine in zip(uids, vectors @ vector, strict=True):
-                entry = seen.rows[uid].entry
-                if query.admits(entry):
-                    hits.append(_hit(entry, float(cosine)))
+        hits.extend(self._from_memory(query, vector, seen))
         return sorted(hits, key=hit_order)[: query.top_k]
+
+    @staticmethod
+    def _from_memory(query: SearchQuery, vector: Vectors, seen: Snapshot) -> Iterator[SearchHit]:
+        """Yield the nearest of the entries that are not in the table yet: many, while an index is being built."""
+        uids, vectors = seen.vectors()
+        if not uids:
+            return
+        cosines = vectors @ vector
+        kept: list[float] = []
+        for place in np.argsort(-cosines, kind="stable").tolist():
+            cosine = float(cosines[place])
+            if len(kept) >= query.top_k and cosine < kept[query.top_k - 1] - _TIE:
+                return
+            entry = seen.rows[uids[place]].entry
+            if query.admits(entry):
+                kept.append(cosine)
+                yield _hit(entry, cosine)
 
     def _from_table(self, query: SearchQuery, vector: Vectors, seen: Snapshot) -> list[SearchHit]:
         condition = layout.owned(query.user_id, now=query.now, scopes=query.scopes, min_importance=query.min_importance)
