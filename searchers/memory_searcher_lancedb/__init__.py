@@ -17,7 +17,8 @@ class LanceDBOptions(Options):
     (`s3://bucket/path`, `gs://…`, `az://…`) with `storage_options` as LanceDB documents them. `embedder` names another
     embedder than the configured one. From `index_rows` rows on an approximate index answers, with `refine` times as
     many candidates compared exactly; below, every search is exact. `buffer_rows` is how many changes are collected in
-    memory before they are written as one file: at least this many, and more for large tables.
+    memory before they are written as one file: at least this many, and more for large tables. A user with up to
+    `held_rows` entries is held in memory while the table does not change, 4 bytes a number; 0 always asks the table.
     """
 
     uri: str | None = Field(default=None, min_length=1, json_schema_extra=USER_ONLY)
@@ -26,6 +27,7 @@ class LanceDBOptions(Options):
     index_rows: int = Field(default=50_000, ge=1_000)
     refine: int = Field(default=5, ge=1, le=100)
     buffer_rows: int = Field(default=256, ge=1, le=4_096)
+    held_rows: int = Field(default=20_000, ge=0, le=1_000_000)
     lock_timeout_s: float = Field(default=10.0, ge=0)
 
 
@@ -49,7 +51,7 @@ def build(options: LanceDBOptions, context: Any) -> Any:
         lock_timeout_s=options.lock_timeout_s,
     )
     embedder = cached(context.build_embedder(options.embedder), context)
-    return LanceDBSearcher(table, embedder, buffer_rows=options.buffer_rows)
+    return LanceDBSearcher(table, embedder, buffer_rows=options.buffer_rows, held_rows=options.held_rows)
 
 
 @hookimpl

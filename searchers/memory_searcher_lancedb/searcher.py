@@ -24,6 +24,7 @@ from memory_core.model import (
 from memory_core.vectors import Vectors, embedding_text
 from memory_searcher_lancedb import rows as layout
 from memory_searcher_lancedb.buffer import Buffer, Snapshot
+from memory_searcher_lancedb.held import Held
 from memory_searcher_lancedb.rows import Row, uid_of
 from memory_searcher_lancedb.store import LanceTable
 from memory_searcher_lancedb.writer import Writer
@@ -51,6 +52,16 @@ def score_of(cosine: float) -> float:
     return round(min(1.0, max(0.0, (1.0 + cosine) / 2.0)), 6)
 
 
+def _nearest(top_k: int, near: Iterable[tuple[MemoryEntry, float]]) -> Iterator[SearchHit]:
+    """Yield the first `top_k` of entries with falling cosines as hits, and all that tie with the last."""
+    kept: list[float] = []
+    for entry, cosine in near:
+        if len(kept) >= top_k and cosine < kept[top_k - 1] - _TIE:
+            return
+        kept.append(cosine)
+        yield _hit(entry, cosine)
+
+
 class LanceDBSearcher(MemorySearcher):
     """Finds by the cosine of embeddings; exact while a user has few entries, approximate and refined above.
 
@@ -61,13 +72,16 @@ class LanceDBSearcher(MemorySearcher):
 
     kind: ClassVar[Literal["lexical", "dense"]] = "dense"
 
-    def __init__(self, table: LanceTable, embedder: Embedder, *, buffer_rows: int = 256) -> None:
+    def __init__(
+        self, table: LanceTable, embedder: Embedder, *, buffer_rows: int = 256, held_rows: int = 20_000
+    ) -> None:
         super().__init__()
         self.embedder = embedder
         self._table = table
         self._lock = RLock()
         self._buffers: dict[str, Buffer] = {}
         self._samples: dict[str, _Sample] = {}
+        self._held = Held(table, held_rows)
         self._writer = Writer(table, embedder, self._buffers, self._lock, buffer_rows)
 
     # --- reading ---------------------------------------------------------------------------------------------------
@@ -79,7 +93,7 @@ class LanceDBSearcher(MemorySearcher):
         vector = self.embedder.embed_query(query.text)
         if not vector.any():
             return []
-        hits = [] if seen.cleared else self._from_table(query, vector, seen)
+        hits = [] if seen.cleared else list(self._from_table(query, vector, seen))
         hits.extend(self._from_memory(query, vector, seen))
         return sorted(hits, key=hit_order)[: query.top_k]
 
@@ -90,17 +104,23 @@ class LanceDBSearcher(MemorySearcher):
         if not uids:
             return
         cosines = vectors @ vector
-        kept: list[float] = []
-        for place in np.argsort(-cosines, kind="stable").tolist():
-            cosine = float(cosines[place])
-            if len(kept) >= query.top_k and cosine < kept[query.top_k - 1] - _TIE:
-                return
-            entry = seen.rows[uids[place]].entry
-            if query.admits(entry):
-                kept.append(cosine)
-                yield _hit(entry, cosine)
+        near = (
+            (entry, float(cosines[place]))
+            for place in np.argsort(-cosines, kind="stable").tolist()
+            if query.admits(entry := seen.rows[uids[place]].entry)
+        )
+        yield from _nearest(query.top_k, near)
 
-    def _from_table(self, query: SearchQuery, vector: Vectors, seen: Snapshot) -> list[SearchHit]:
+    def _from_table(self, query: SearchQuery, vector: Vectors, seen: Snapshot) -> Iterable[SearchHit]:
+        held = self._held.of(query.user_id, self._writer.row_count(query.user_id))
+        if held is None:
+            return self._asked_of_table(query, vector, seen)
+        return _nearest(
+            query.top_k,
+            ((entry, cosine) for uid, entry, cosine in held.nearest(query, vector) if not seen.hides(uid)),
+        )
+
+    def _asked_of_table(self, query: SearchQuery, vector: Vectors, seen: Snapshot) -> list[SearchHit]:
         condition = layout.owned(query.user_id, now=query.now, scopes=query.scopes, min_importance=query.min_importance)
         exact = self._writer.few_rows(query.user_id)
         # Most of what is collected in memory is new, and hides no row of the table: asking for as many more rows as are
@@ -203,7 +223,12 @@ class LanceDBSearcher(MemorySearcher):
         place = {uid: number for number, uid in enumerate(buffered)}
         found = {uid: float(vectors[place[uid]] @ vector) for uid in by_uid if uid in place}
         others = [uid for uid in by_uid if not seen.hides(uid)]
-        if others:
+        held = self._held.of(query.user_id, self._writer.row_count(query.user_id)) if others else None
+        if held is not None:
+            places = [held.places[uid] for uid in others if uid in held.places]
+            cosines = (held.vectors[places] @ vector).tolist() if places else ()
+            found.update((held.uids[at], cosine) for at, cosine in zip(places, cosines, strict=True))
+        elif others:
             table = self._table.rows(layout.owned(query.user_id) & layout.among(others), ["uid", "vector"])
             uids, vectors = layout.vectors_of(table)
             found.update(zip(uids, (vectors @ vector).tolist() if uids else (), strict=True))
@@ -277,6 +302,7 @@ class LanceDBSearcher(MemorySearcher):
 
     def clear(self, user_id: str | None = None) -> None:  # noqa: D102 - the contract says it
         self._writer.clear(user_id)
+        self._held.forget(user_id)
 
     def flush(self) -> None:
         """Write what is collected to the table now.
@@ -305,6 +331,7 @@ class LanceDBSearcher(MemorySearcher):
             self._writer.flush()
         except MemoryCoreError as error:
             log.warning("The vector index was closed without its latest changes; the store tells them again: %s", error)
+        self._held.forget()
         self._table.close()
         self.embedder.close()
 

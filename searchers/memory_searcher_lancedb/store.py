@@ -65,6 +65,11 @@ class LanceTable:
 
     # --- state -----------------------------------------------------------------------------------------------------
 
+    @property
+    def local(self) -> bool:
+        """Whether every commit is seen at once by `token`: a directory, not object storage."""
+        return self._folder is not None
+
     def token(self) -> object:
         """Return what changes with every commit of any process; None when there is no table."""
         if self._folder is not None:

@@ -72,7 +72,7 @@ def keys(hits: Sequence[Any]) -> list[str]:
 
 
 def open_searcher(folder: Path, embedder: TextEmbedder | None = None, **options: Any) -> LanceDBSearcher:
-    buffer_rows = options.pop("buffer_rows", 256)
+    own = {name: options.pop(name) for name in ("buffer_rows", "held_rows") if name in options}
     table = LanceTable(options.pop("uri", str(folder / "table")), folder / "write.lock", **options)
     cache = EmbeddingCache(folder / "cache" / "embeddings.sqlite3")
-    return LanceDBSearcher(table, CachedEmbedder(embedder or HashEmbedder(), cache), buffer_rows=buffer_rows)
+    return LanceDBSearcher(table, CachedEmbedder(embedder or HashEmbedder(), cache), **own)
