@@ -1,11 +1,11 @@
 """What was promised, as one table, and whether the figures keep it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.quality import FULLTEXT_AT_LEAST, HYBRID_AT_LEAST
-from benchmarks.reporting.peers import Peers, median, peers_of
+from benchmarks.reporting.peers import Peers, median, peer_runs, peers_of
 from benchmarks.reporting.results import Json, Results
 from benchmarks.reporting.writing import number, times
 
@@ -40,12 +40,21 @@ def verdicts(results: Results) -> list[tuple[Promise, list[Verdict]]]:
 
 def _faster(ours: tuple[str, ...], theirs: tuple[str, ...], bound: float) -> Callable[[Results], Iterator[Verdict]]:
     def check(results: Results) -> Iterator[Verdict]:
-        peers = peers_of(results)
-        for own in ours if peers else ():
+        runs = peer_runs(results)
+        for own in ours if runs else ():
             for peer in theirs:
-                yield _ratio(peers, own, peer, bound)  # type: ignore[arg-type]  # the loop does not run without a report
+                yield _latest(runs, own, peer, bound)
 
     return check
+
+
+def _latest(runs: Mapping[str, Peers], own: str, peer: str, bound: float) -> Verdict:
+    """Judge by the latest run that measured both."""
+    found = {name: _ratio(run, own, peer, bound) for name, run in runs.items()}
+    name = next((name for name in reversed(found) if found[name].holds is not None), next(iter(found)))
+    verdict = found[name]
+    where = "" if name == "peers" else f", a later run with fewer contenders: `{name}.json`"
+    return Verdict(verdict.what, f"{verdict.figure}{where}", verdict.holds)
 
 
 def _ratio(peers: Peers, own: str, peer: str, bound: float) -> Verdict:

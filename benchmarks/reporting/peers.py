@@ -47,6 +47,16 @@ def peers_of(results: Results) -> Peers | None:
     return None if found is None else Peers(found)
 
 
+def peer_runs(results: Results) -> dict[str, Peers]:
+    """Return every run with peers by its file's name, the earliest first."""
+    runs = results.family("peers")
+    return {name: Peers(runs[name]) for name in sorted(runs, key=lambda name: _date(runs[name]))}
+
+
+def _date(report: Json) -> str:
+    return str(report.get("machine", {}).get("date") or report.get("date") or "")
+
+
 def median(entry: Json, size: int, figure: str) -> float | None:
     """Return a median at a size; None where it was not measured or with fewer texts than the size says."""
     found = entry.get("sizes", {}).get(str(size), {})
@@ -78,6 +88,10 @@ def section(page: Page, results: Results, folder: str) -> None:
     _charts(page, peers, folder)
     _safety(page, peers)
     _chinese(page, peers, folder)
+    for name, run in peer_runs(results).items():
+        if name != "peers":
+            page.say(f"A run of its own, with fewer contenders (`{name}.json`):")
+            _tables(page, run)
 
 
 def _about(page: Page, peers: Peers) -> None:
