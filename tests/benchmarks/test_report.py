@@ -110,12 +110,12 @@ def test_the_latest_run_that_measured_both_decides_and_is_named() -> None:
     slow, fast = peers(fulltext=50.0), peers(fulltext=2.0)
     fast["machine"] = {**MACHINE, "date": "2026-01-03"}
     assert broken(found(peers=slow))
-    results = found(peers=slow, **{"peers_again": fast})
+    results = found(peers=slow, peers_again=fast)
     assert broken(results) == []
     text = written(results, "images").text()
     assert "A run of its own, with fewer contenders (`peers_again.json`):" in text
     fast["machine"] = {**MACHINE, "date": "2026-01-01"}  # now it is the earlier one
-    assert broken(found(peers=slow, **{"peers_again": fast}))
+    assert broken(found(peers=slow, peers_again=fast))
 
 
 def test_a_peer_that_did_not_reach_the_size_gives_the_least_that_a_factor_can_be() -> None:
