@@ -40,6 +40,9 @@ def section(page: Page, results: Results, folder: str) -> None:
         page.say("Not measured: there is no `speed.json`.")
         return
     page.say("Milliseconds (medians) where nothing else is said.")
+    note = report.get("parameters", {}).get("note")
+    if note:
+        page.say(f"**{note}**")
     for storer in dict.fromkeys(cell["storer"] for cell in cells):
         mine = [cell for cell in cells if cell["storer"] == storer]
         page.say(f"### The store {storer}")

@@ -287,6 +287,7 @@ def speed_file() -> dict[str, Any]:
         "kind": "speed",
         "date": "2026-01-02T03:04:05+00:00",
         "machine": MACHINE,
+        "parameters": {"note": "Measured on a busy machine."},
         "cells": [one(1_000, 0.5), one(10_000, 2.0), failed],
         "exponents": [{"storer": "kv", "searcher": "fulltext", "search_ms_p50": 0.6}],
         "criterion": "usable while it is quick",
@@ -300,6 +301,7 @@ def test_speed_shows_tables_growth_and_limits() -> None:
     assert "| fulltext | 10,000 | 1.00 | – | 2.00 |" in text
     assert "2.5 MB" in text
     assert "lancedb at 1,000: not measured: over its budget" in text
+    assert "**Measured on a busy machine.**" in text
     assert "kv × fulltext: usable up to 10,000." in text
     assert "| kv × fulltext | 0.60 |" in text
     assert {"speed-kv-search-ms-p50.svg", "speed-kv-write-ms-p50.svg"} == page.charts.keys()
