@@ -19,6 +19,7 @@ from memory_searcher_lancedb import rows as layout
 from memory_searcher_lancedb.store import LanceTable
 
 COLUMNS = ("uid", "scope", "importance", "expires", "entry", "vector")
+_READ_KEPT = 1_024
 _USERS_ROWS = 4
 """So many times the rows that one user may have are held of all users together."""
 
@@ -53,6 +54,8 @@ class HeldRows:
         for place in order:
             entry = self.entries.get(place)
             if entry is None:
+                if len(self.entries) >= _READ_KEPT:
+                    self.entries.clear()
                 entry = self.entries[place] = layout.entry_of(self.texts[place])
             yield self.uids[place], entry, float(cosines[place])
 
