@@ -4,8 +4,10 @@
 jiter, httpx and the OpenAI client, which the extra `dev` installs.
 """
 
+import gc
 import os
 import sys
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,3 +44,7 @@ def importable(folder: Path) -> Generator[None, None, None]:
             origin = getattr(sys.modules[name], "__file__", None) or ""
             if origin.startswith(str(folder)) or name.startswith("_hermes_user_memory"):
                 del sys.modules[name]
+        # Its HTTP clients live in a module's cache and nobody closes them: now, and not in the midst of another test.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
