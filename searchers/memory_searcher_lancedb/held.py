@@ -6,7 +6,7 @@ makes it a thing of the past.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -61,23 +61,24 @@ class HeldRows:
 
 
 class Held:
-    """Holds the users that were searched last, up to `most` rows each; safe for several threads."""
+    """Holds the users that were searched last, up to `most` rows each; safe for several threads.
 
-    def __init__(self, table: LanceTable, most: int) -> None:
+    `row_count` says about how many rows the table has of a user.
+    """
+
+    def __init__(self, table: LanceTable, most: int, row_count: Callable[[str], int]) -> None:
         self._table = table
         self._most = most
+        self._row_count = row_count
         self._lock = Lock()
         self._users: OrderedDict[str, HeldRows] = OrderedDict()
         self._asked: dict[str, object] = {}
 
-    def of(self, user_id: str, row_count: int) -> HeldRows | None:
-        """Return the user's rows as the table has them now; None when the table itself must be asked.
-
-        Args:
-            user_id: Whose.
-            row_count: About how many the table has of that user.
-        """
-        token = self._table.token() if self._table.local and row_count <= self._most else None
+    def of(self, user_id: str) -> HeldRows | None:
+        """Return the user's rows as the table has them now; None when the table itself must be asked."""
+        if not self._most or not self._table.local or self._row_count(user_id) > self._most:
+            return None  # not even counted where nothing is ever held: counting may be a round trip
+        token = self._table.token()
         if token is None:
             return None
         with self._lock:

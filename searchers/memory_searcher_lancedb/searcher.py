@@ -81,8 +81,8 @@ class LanceDBSearcher(MemorySearcher):
         self._lock = RLock()
         self._buffers: dict[str, Buffer] = {}
         self._samples: dict[str, _Sample] = {}
-        self._held = Held(table, held_rows)
         self._writer = Writer(table, embedder, self._buffers, self._lock, buffer_rows)
+        self._held = Held(table, held_rows, self._writer.row_count)
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -112,7 +112,7 @@ class LanceDBSearcher(MemorySearcher):
         yield from _nearest(query.top_k, near)
 
     def _from_table(self, query: SearchQuery, vector: Vectors, seen: Snapshot) -> Iterable[SearchHit]:
-        held = self._held.of(query.user_id, self._writer.row_count(query.user_id))
+        held = self._held.of(query.user_id)
         if held is None:
             return self._asked_of_table(query, vector, seen)
         return _nearest(
@@ -223,7 +223,7 @@ class LanceDBSearcher(MemorySearcher):
         place = {uid: number for number, uid in enumerate(buffered)}
         found = {uid: float(vectors[place[uid]] @ vector) for uid in by_uid if uid in place}
         others = [uid for uid in by_uid if not seen.hides(uid)]
-        held = self._held.of(query.user_id, self._writer.row_count(query.user_id)) if others else None
+        held = self._held.of(query.user_id) if others else None
         if held is not None:
             places = [held.places[uid] for uid in others if uid in held.places]
             cosines = (held.vectors[places] @ vector).tolist() if places else ()
