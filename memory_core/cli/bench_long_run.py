@@ -1,6 +1,5 @@
 """`bench long-run`: a day in the life of every store with every searcher, checked against a model."""
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -8,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_core.cli.bench_options import NAMES, bench_folder
-from memory_core.cli.output import print_json, say, warn
+from memory_core.cli.bench_options import bench_folder, pair_options, tell
+from memory_core.cli.output import warn
 from memory_core.cli.state import State, pass_state
 
 if TYPE_CHECKING:
@@ -17,24 +16,13 @@ if TYPE_CHECKING:
 
 
 @click.command("long-run")
-@click.option("--stores", type=NAMES, default="markdown,kv,redis", show_default=True, help="Stores, with commas.")
-@click.option(
-    "--searchers",
-    type=NAMES,
-    default="fulltext,whoosh,numpy,lancedb,hybrid",
-    show_default=True,
-    help="Searchers, with commas.",
-)
+@pair_options
 @click.option("--operations", type=click.IntRange(min=8), default=10_000, show_default=True, help="How many, a pair.")
 @click.option("--processes", type=click.IntRange(1, 64), default=4, show_default=True, help="How many at once.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another one does other operations.")
-@click.option("--embedder", metavar="NAME", default="static", show_default=True, help="For searchers that need one.")
-@click.option("--redis-url", metavar="URL", help="Use this server; by default one is started.")
 @click.option(
     "--budget", "budget_s", type=click.FloatRange(min=1), default=900, show_default=True, help="Seconds, a pair."
 )
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Where to work; by default here.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the report there.")
 @pass_state
 def long_run(
     state: State,
@@ -61,7 +49,7 @@ def long_run(
     memory-core bench long-run
     memory-core bench long-run --stores kv --searchers lancedb --operations 2000 --json run.json
     """
-    from memory_core.evaluation.bench_stores import busy, load_average, prepared
+    from memory_core.evaluation.bench_stores import load_average, prepared
     from memory_core.evaluation.long_run import LongRun, report_json, table
     from memory_core.evaluation.long_run.day import run_all
     from memory_core.evaluation.machine import describe_machine
@@ -90,13 +78,5 @@ def long_run(
         "load": load,
     }
     report = report_json(outcomes, parameters, machine)
-    if json_file is not None:
-        json_file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8")
-    if state.as_json:
-        print_json(report)
-    else:
-        for line in table(outcomes):
-            say(line)
-    if (sentence := busy(load, machine["cores"])) is not None:
-        warn(sentence)
+    tell(state, report, json_file, table(outcomes), load)
     return 1 if wrong else None

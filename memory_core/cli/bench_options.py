@@ -1,13 +1,19 @@
-"""What the benchmarks of speed share on the command line: lists of names and of sizes, and a folder to work in."""
+"""What the benchmarks over stores and searchers share on the command line: options, a folder, and how they report."""
 
+import json
 import shutil
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
+
+from memory_core.cli.output import print_json, say, warn
+from memory_core.cli.state import State
+
+Command: TypeAlias = Callable[..., Any]
 
 
 class NamesType(click.ParamType[tuple[str, ...]]):
@@ -45,6 +51,48 @@ class SizesType(click.ParamType[tuple[int, ...]]):
 
 NAMES = NamesType()
 SIZES = SizesType()
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+_PAIRS: tuple[Callable[[Command], Command], ...] = (
+    click.option("--stores", type=NAMES, default="markdown,kv,redis", show_default=True, help="Stores, with commas."),
+    click.option(
+        "--searchers",
+        type=NAMES,
+        default="fulltext,whoosh,numpy,lancedb,hybrid",
+        show_default=True,
+        help="Searchers, with commas.",
+    ),
+    click.option(
+        "--embedder", metavar="NAME", default="static", show_default=True, help="For searchers that need one."
+    ),
+    click.option("--redis-url", metavar="URL", help="Use this server; by default one is started."),
+    click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Where to work; by default here."),
+    click.option("--json", "json_file", type=FILE, help="Write the report there as JSON."),
+)
+
+
+def pair_options(command: Command) -> Command:
+    """Give a command the options of every benchmark that goes through stores and searchers."""
+    for option in reversed(_PAIRS):
+        command = option(command)
+    return command
+
+
+def tell(
+    state: State, report: dict[str, Any], json_file: Path | None, lines: Sequence[str], load: float | None
+) -> None:
+    """Write a report where it was asked for, print it or its lines, and say when the machine was busy."""
+    from memory_core.evaluation.bench_stores import busy
+
+    if json_file is not None:
+        json_file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    if state.as_json:
+        print_json(report)
+    else:
+        for line in lines:
+            say(line)
+    if (sentence := busy(load, report["machine"]["cores"])) is not None:
+        warn(sentence)
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """`bench speed`: how fast each store is with each searcher, over the number of memories."""
 
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -8,28 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_core.cli.bench_options import NAMES, SIZES, bench_folder
-from memory_core.cli.output import print_json, say, warn
+from memory_core.cli.bench_options import FILE, SIZES, bench_folder, pair_options, tell
+from memory_core.cli.output import warn
 from memory_core.cli.state import State, pass_state
 
 if TYPE_CHECKING:
     from memory_core.evaluation.speed import Cell, Plan
 
-FILE = click.Path(path_type=Path, dir_okay=False)
-
 
 @click.command()
-@click.option("--stores", type=NAMES, default="markdown,kv,redis", show_default=True, help="Stores, with commas.")
-@click.option(
-    "--searchers",
-    type=NAMES,
-    default="fulltext,whoosh,numpy,lancedb,hybrid",
-    show_default=True,
-    help="Searchers, with commas.",
-)
+@pair_options
 @click.option("--sizes", type=SIZES, default="1000,10000,100000", show_default=True, help="Memories, with commas.")
-@click.option("--embedder", metavar="NAME", default="static", show_default=True, help="For searchers that need one.")
-@click.option("--redis-url", metavar="URL", help="Use this server; by default one is started.")
 @click.option(
     "--data", type=click.Path(path_type=Path, exists=True, file_okay=False), help="A labelled set: its texts."
 )
@@ -38,8 +26,6 @@ FILE = click.Path(path_type=Path, dir_okay=False)
     "--budget", "budget_s", type=click.FloatRange(min=1), default=300, show_default=True, help="Seconds for each cell."
 )
 @click.option("--quick", is_flag=True, help="Few repetitions: to see that it runs, not for figures.")
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Where to work; by default here.")
-@click.option("--json", "json_file", type=FILE, help="Write the report there as JSON.")
 @click.option("--csv", "csv_file", type=FILE, help="Write the figures there as CSV.")
 @click.option("--html", "html_file", type=FILE, help="Write the report there as a page with plots.")
 @pass_state
@@ -71,7 +57,7 @@ def speed(
     memory-core bench speed --sizes 1000,10000
     memory-core bench speed --stores kv --searchers fulltext,lancedb --html speed.html
     """
-    from memory_core.evaluation.bench_stores import busy, load_average, prepared
+    from memory_core.evaluation.bench_stores import load_average, prepared
     from memory_core.evaluation.extras import require
     from memory_core.evaluation.machine import describe_machine
     from memory_core.evaluation.speed import Plan, Repeats, csv_text, html_report, report_json, run_cells, table
@@ -90,19 +76,11 @@ def speed(
         server = ground.redis_server
     parameters: dict[str, Any] = {**asdict(plan), "data": "" if data is None else data.name}
     report = report_json(cells, {**parameters, "embedder": embedder, "redis": server, "load": load}, machine)
-    if json_file is not None:
-        json_file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    tell(state, report, json_file, table(cells), load)
     if csv_file is not None:
         csv_file.write_text(csv_text(cells), "utf-8")
     if html_file is not None:
         html_file.write_text(html_report(report, cells), "utf-8")
-    if state.as_json:
-        print_json(report)
-    else:
-        for line in table(cells):
-            say(line)
-    if (sentence := busy(load, machine["cores"])) is not None:
-        warn(sentence)
 
 
 class Watched:
