@@ -121,7 +121,7 @@ class MemorySearcher(ABC):
             self._cursors.pop(user_id, None)
 
     def candidates(self, query: SearchQuery) -> Candidates:
-        """Return what `search` would, as ids and scores, entries to be read one by one.
+        """Return what `search` would, as ids and scores, entries to be read as they are wanted.
 
         Optional: for a hybrid, which asks for many more than it returns. By default the entries are read at once.
         """

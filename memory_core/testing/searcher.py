@@ -317,8 +317,9 @@ class SearcherContract:
             hits, found = searcher.search(query), searcher.candidates(query)
             assert [key for key, _ in found.ranked] == [hit.entry.id for hit in hits]
             assert [score for _, score in found.ranked] == pytest.approx([hit.score for hit in hits], abs=1e-6)
-            assert [found.entry(key) for key, _ in found.ranked] == [hit.entry for hit in hits]
-            assert found.entry(MemoryId("workspace", "shared", "nobody")) is None
+            ids = [key for key, _ in found.ranked]
+            assert found.entries(ids) == {hit.entry.id: hit.entry for hit in hits}
+            assert found.entries([*ids[:1], MemoryId("workspace", "shared", "nobody")]).keys() == set(ids[:1])
 
     def test_opened_again(self, searcher: MemorySearcher, open_searcher: OpenSearcher) -> None:
         self.feed(searcher, [make_entry("k", "coffee")], cursor="5")

@@ -26,7 +26,7 @@ class Bounds:
         self._slack = slack
         self._total: list[int] = []
         for term, weight in weights.items():
-            add(self._total, impacts.digits(term), math.ceil(weight / greatest * _WEIGHTS))
+            add(self._total, impacts.levels(term), math.ceil(weight / greatest * _WEIGHTS))
         self.matching = 0
         """The entries that have any of the terms."""
         for digit in self._total:

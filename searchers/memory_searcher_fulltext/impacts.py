@@ -1,11 +1,16 @@
-"""How much each term can add to each entry's score at most, kept as bit-sliced numbers for the terms asked lately."""
+"""How often each entry has a term, and how much that can add to its score at most, for the terms asked lately.
+
+Both are kept as bit-sliced numbers (see `bits`).
+"""
 
 import math
 import sqlite3
 from array import array
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import reduce
 from itertools import chain
+from operator import or_
 
 from memory_searcher_fulltext.bits import from_rows
 
@@ -15,7 +20,7 @@ K1, B = 1.2, 0.75
 LEVELS = 15
 """An impact is kept as 1..15, rounded up: fifteenths of what a term could add to an endless repetition of itself."""
 
-_DIGITS = LEVELS.bit_length()
+_DIGITS = LEVELS.bit_length() + 2  # repeats have one or two digits, as a rule
 _BYTES = 8 * 2**20  # of the terms kept
 _MIN_TERMS = 256  # kept in any case: some long queries
 _ROOM = 1.1  # impacts are computed for texts a tenth longer on average than they are, so that the average may move
@@ -33,13 +38,17 @@ def length_norm(length: int, mean: float) -> float:
 
 
 class _Term:
-    """One term: how many entries have it, and each entry's level as a bit-sliced number, once that was asked for."""
+    """One term: how many entries have it, and once that was asked for each entry's level and repeats.
 
-    __slots__ = ("digits", "frequency")
+    Repeats are how often an entry has the term beyond the first time.
+    """
+
+    __slots__ = ("frequency", "levels", "repeats")
 
     def __init__(self, frequency: int) -> None:
         self.frequency = frequency
-        self.digits: list[int] | None = None
+        self.levels: list[int] | None = None
+        self.repeats: list[int] = []
 
 
 class Impacts:
@@ -64,18 +73,27 @@ class Impacts:
         if not self._mean / (_ROOM * _ROOM) <= mean <= self._mean:
             self._mean = mean * _ROOM
             for term in self._terms.values():
-                term.digits = None
+                term.levels = None
 
     def frequency(self, term: str) -> int:
         """Return how many entries have a term."""
         return self._term(term).frequency
 
-    def digits(self, term: str) -> list[int]:
+    def length(self, row: int) -> int:
+        """Return how many tokens an entry has."""
+        return self._all_lengths()[row]
+
+    def levels(self, term: str) -> list[int]:
         """Return each entry's level for a term, 0 where it lacks the term."""
-        known = self._term(term)
-        if known.digits is None:
-            known.digits = self._read(term)
-        return known.digits
+        return self._read(term).levels or []
+
+    def holders(self, term: str) -> int:
+        """Return the entries that have a term."""
+        return reduce(or_, self.levels(term), 0)
+
+    def repeats(self, term: str) -> list[int]:
+        """Return how often each entry has a term beyond the first time."""
+        return self._read(term).repeats
 
     def _term(self, name: str) -> _Term:
         term = self._terms.get(name)
@@ -89,22 +107,30 @@ class Impacts:
             self._terms.popitem(last=False)
         return term
 
-    def _read(self, term: str) -> list[int]:
-        lengths = self._all_lengths()
-        instances = self._db.execute("SELECT doc FROM instances WHERE term = ?", (term,))
-        found: Counter[int] = Counter(chain.from_iterable(instances))
-        levels: dict[tuple[int, int], int] = {}
-        by_level: list[list[int]] = [[] for _ in range(LEVELS + 1)]
-        for row, frequency in found.items():
-            shape = frequency, lengths[row]
-            try:
-                by_level[levels[shape]].append(row)
-            except KeyError:
-                levels[shape] = level = self._level(*shape)
+    def _read(self, name: str) -> _Term:
+        """Return a term with its levels and repeats."""
+        term = self._term(name)
+        if term.levels is None:
+            lengths = self._all_lengths()
+            instances = self._db.execute("SELECT doc FROM instances WHERE term = ?", (name,))
+            found: Counter[int] = Counter(chain.from_iterable(instances))
+            levels: dict[tuple[int, int], int] = {}
+            by_level: dict[int, list[int]] = {}
+            for row, frequency in found.items():
+                shape = frequency, lengths[row]
+                level = levels.get(shape)
+                if level is None:
+                    level = levels[shape] = self._level(*shape)
+                    by_level.setdefault(level, [])
                 by_level[level].append(row)
-        places = range(_DIGITS)
-        digits = [chain(*(by_level[level] for level in range(LEVELS + 1) if level >> place & 1)) for place in places]
-        return [from_rows(rows, len(lengths)) for rows in digits]
+            term.levels = _sliced(by_level, len(lengths))
+            by_repeats: dict[int, list[int]] = {}
+            if len(found) < found.total():
+                for row, frequency in found.items():
+                    if frequency > 1:
+                        by_repeats.setdefault(frequency - 1, []).append(row)
+            term.repeats = _sliced(by_repeats, len(lengths))
+        return term
 
     def _all_lengths(self) -> "array[int]":
         if self._lengths is None:
@@ -123,19 +149,35 @@ class Impacts:
             return
         self._lengths.extend([0] * (row + 1 - len(self._lengths)))
         self._lengths[row] = length
-        bit = 1 << row
         for name, frequency in Counter(token for token in found if token in self._terms).items():
             term = self._terms[name]
             term.frequency += 1
-            if term.digits is not None:
-                level = self._level(frequency, length)
-                term.digits = [digit | bit if level >> place & 1 else digit for place, digit in enumerate(term.digits)]
+            if term.levels is not None:
+                _set(term.levels, row, self._level(frequency, length))
+                _set(term.repeats, row, frequency - 1)
 
     def removed(self, row: int, found: Iterable[str]) -> None:
         """Take over that a row, which held the tokens `found`, is gone."""
-        bit = 1 << row
         for name in self._terms.keys() & set(found):
             term = self._terms[name]
             term.frequency -= 1
-            if term.digits is not None:
-                term.digits = [digit & ~bit for digit in term.digits]
+            if term.levels is not None:
+                _set(term.levels, row, 0)
+                _set(term.repeats, row, 0)
+
+
+def _sliced(rows_by_number: Mapping[int, Iterable[int]], highest: int) -> list[int]:
+    """Return the number of each row as sets of its binary digits."""
+    places = range(max(rows_by_number, default=0).bit_length())
+    return [
+        from_rows(chain(*(rows for number, rows in rows_by_number.items() if number >> place & 1)), highest)
+        for place in places
+    ]
+
+
+def _set(digits: list[int], row: int, number: int) -> None:
+    """Set the number of one row."""
+    digits.extend([0] * (number.bit_length() - len(digits)))
+    bit = 1 << row
+    for place, digit in enumerate(digits):
+        digits[place] = digit | bit if number >> place & 1 else digit & ~bit

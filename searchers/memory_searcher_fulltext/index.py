@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from threading import RLock
@@ -187,21 +187,18 @@ class UserIndex:
                 return []
             ranked = self._ranking.rank(terms, query)
             entries = self._entries([row.rowid for row in ranked])
-        return [
-            SearchHit(entry, min(1.0, row.score / terms.best), {"bm25": row.score})
-            for row, entry in zip(ranked, entries, strict=True)
-        ]
+        return [SearchHit(entries[row.rowid], min(1.0, row.score / terms.best), {"bm25": row.score}) for row in ranked]
 
-    def _entries(self, rows: Sequence[int]) -> list[MemoryEntry]:
-        """Read the entries of some rows; those read lately are kept, for people ask about the same things again."""
+    def _entries(self, rows: Sequence[int]) -> dict[int, MemoryEntry]:
+        """Read the entries of those rows that are filled; those read lately are kept: people ask the same again."""
         missing = [row for row in rows if row not in self._read]
         if missing:
             texts = self._db.execute(
                 "SELECT rowid, entry FROM docs WHERE rowid IN (SELECT value FROM json_each(?))", (json.dumps(missing),)
             )
             self._read.update((row, from_json(text)) for row, text in texts)
-        found = [self._read[row] for row in rows]
-        for row in rows:
+        found = {row: self._read[row] for row in rows if row in self._read}
+        for row in found:
             self._read.move_to_end(row)
         while len(self._read) > _READ_KEPT:
             self._read.popitem(last=False)
@@ -212,26 +209,38 @@ class UserIndex:
         with self._lock:
             terms = self._weigher.weigh(query.text)
             rows = self._ranking.rank(terms, query) if terms.weights else []
-        ranked = [(MemoryId(row.scope, query.user_id, row.key), min(1.0, row.score / terms.best)) for row in rows]
-        return Candidates(ranked, self._entry)
+        ids = [MemoryId(row.scope, query.user_id, row.key) for row in rows]
+        places = {id: row.rowid for id, row in zip(ids, rows, strict=True)}
+        ranked = [(id, min(1.0, row.score / terms.best)) for id, row in zip(ids, rows, strict=True)]
+        return Candidates(ranked, lambda wanted: self._entries_of(wanted, places))
 
-    def _entry(self, id: MemoryId) -> MemoryEntry | None:
+    def _entries_of(self, ids: Sequence[MemoryId], places: Mapping[MemoryId, int]) -> dict[MemoryId, MemoryEntry]:
+        """Read entries by id; `places` says in which rows they were."""
         with self._lock:
-            row = self._db.execute("SELECT rowid FROM docs WHERE scope = ? AND key = ?", (id.scope, id.key)).fetchone()
-            return self._entries([row[0]])[0] if row is not None else None
+            there = self._entries([places[id] for id in ids if id in places])
+            found = {entry.id: entry for entry in there.values()}
+            moved = [id for id in ids if id not in found]
+            if moved:
+                found |= {entry.id: entry for entry in self._entries([row for row, _ in self._named(moved)]).values()}
+        return {id: found[id] for id in ids if id in found}
+
+    def _named(self, ids: Sequence[MemoryId]) -> list[tuple[int, MemoryId]]:
+        """Return the rows of those ids that are there."""
+        names = {(id.scope, id.key): id for id in ids}
+        rows = self._db.execute(
+            "SELECT docs.rowid, docs.scope, docs.key FROM json_each(?) AS wanted JOIN docs "
+            "ON docs.scope = json_extract(wanted.value, '$[0]') AND docs.key = json_extract(wanted.value, '$[1]')",
+            (json.dumps(list(names)),),
+        )
+        return [(row, names[scope, key]) for row, scope, key in rows]
 
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
         """Return the score of given entries; those that share no term with the query have 0."""
         with self._lock:
             terms = self._weigher.weigh(query.text)
-            score = terms.scorer(self._statistics.mean)
-            names: dict[tuple[str, str], MemoryId] = {(id.scope, id.key): id for id in ids}
-            rows = self._db.execute(
-                "SELECT docs.scope, docs.key, tokens, length FROM json_each(?) AS wanted JOIN docs "
-                "ON docs.scope = json_extract(wanted.value, '$[0]') AND docs.key = json_extract(wanted.value, '$[1]')",
-                (json.dumps(list(names)),),
-            )
-            return {names[scope, key]: min(1.0, score(text, length) / terms.best) for scope, key, text, length in rows}
+            named = self._named(ids)
+            given = self._ranking.scores([row for row, _ in named], terms)
+        return {id: min(1.0, given[row] / terms.best) for row, id in named}
 
     def listed(
         self, limit: int, now: datetime | None, scopes: Sequence[str] | None, at_least: int = 0

@@ -2,14 +2,16 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import nlargest
 from typing import NamedTuple
 
 from memory_core.model import SearchQuery
-from memory_searcher_fulltext.bits import from_rows, to_rows
+from memory_searcher_fulltext.bits import from_rows
 from memory_searcher_fulltext.bounds import Bounds
 from memory_searcher_fulltext.impacts import K1, Impacts
-from memory_searcher_fulltext.weighing import MIN_IDF, Statistics, Weighed
+from memory_searcher_fulltext.scoring import scores
+from memory_searcher_fulltext.weighing import MIN_IDF, Statistics, Weighed, scorer
 
 _BOUNDS_FROM = 1_000  # below this many entries FTS5 ranks faster than bounds are computed
 _FIRST = 16
@@ -68,32 +70,55 @@ class Ranking:
         the hits. FTS5 ranks in a small index, when no term tells much, when entries that share only such terms with
         the query are needed to fill the answer, and when too many entries are about as good.
         """
-        weights = {term: weight for term, weight in terms.weights.items() if weight > MIN_IDF}
-        if self._statistics.count < _BOUNDS_FROM or not weights:
+        if self._statistics.count < _BOUNDS_FROM or not terms.telling:
             return None
-        idle = len(terms.weights) - len(weights)
         self._impacts.fit(self._statistics.mean)
-        bounds = Bounds(self._impacts, weights, slack=idle * MIN_IDF * (K1 + 1))
+        slack = len(terms.idle) * MIN_IDF * (K1 + 1)
+        bounds = Bounds(self._impacts, terms.telling, slack)
         among = self._admit(bounds.matching, query)
         limit = max(_SCORED, terms.postings // 3)
         first = bounds.highest(among, max(_FIRST, 2 * query.top_k))
         if first.bit_count() > limit:
             return None
-        rows = self._score(first, terms)
-        if len(rows) < query.top_k:
-            return None if idle else rows
-        last = sorted((row.score for row in rows), reverse=True)[query.top_k - 1]
-        rest = bounds.reaching(among ^ first, last)
-        return rows + self._score(rest, terms) if rest.bit_count() <= limit else None
+        told = self._told(first, terms)
+        if len(told) < query.top_k:
+            return None if terms.idle else self._read(told, terms)
+        rest = bounds.reaching(among ^ first, _last(told, query.top_k))
+        if rest.bit_count() > limit:
+            return None
+        told |= self._told(rest, terms)
+        enough = _last(told, query.top_k) - slack
+        return self._read({row: score for row, score in told.items() if score >= enough}, terms)
 
-    def _score(self, entries: int, terms: Weighed) -> list[Row]:
-        score = terms.scorer(self._statistics.mean)
-        rows = self._db.execute(
-            "SELECT tokens, length, rowid, importance, updated, key, scope FROM docs "
+    def scores(self, rows: Sequence[int], terms: Weighed) -> dict[int, float]:
+        """Return the score of each of some rows, all of them filled."""
+        if self._statistics.count < _BOUNDS_FROM:
+            told, by_text = dict.fromkeys(rows, 0.0), terms.weights
+        else:
+            self._impacts.fit(self._statistics.mean)
+            told, by_text = self._told(from_rows(rows, max(rows, default=0)), terms), terms.idle
+        if by_text:
+            add = scorer(by_text, self._statistics.mean)
+            found = self._db.execute(
+                "SELECT rowid, tokens, length FROM docs WHERE rowid IN (SELECT value FROM json_each(?))",
+                (json.dumps(list(rows)),),
+            )
+            told = {row: told[row] + add(text, length) for row, text, length in found}
+        return told
+
+    def _told(self, entries: int, terms: Weighed) -> dict[int, float]:
+        """Return row → score of a set of entries, without the idle terms."""
+        return scores(entries, terms.telling, self._impacts, self._statistics.mean)
+
+    def _read(self, told: Mapping[int, float], terms: Weighed) -> list[Row]:
+        """Return rows by what is told of them, with what the idle terms add."""
+        found = self._db.execute(
+            "SELECT rowid, importance, updated, key, scope, tokens, length FROM docs "
             "WHERE rowid IN (SELECT value FROM json_each(?))",
-            (json.dumps(list(to_rows(entries))),),
+            (json.dumps(list(told)),),
         )
-        return [Row(score(text, length), *rest) for text, length, *rest in rows]
+        add = scorer(terms.idle, self._statistics.mean)
+        return [Row(told[row] + add(text, length), row, *facts) for row, *facts, text, length in found]
 
     def _admit(self, entries: int, query: SearchQuery) -> int:
         """Return those of a set of entries that the query's filters let through."""
@@ -146,6 +171,10 @@ class Ranking:
             (match, query.now.timestamp(), query.min_importance, _array(query.scopes), limit),
         )
         return [Row(*row) for row in rows]
+
+
+def _last(told: Mapping[int, float], top_k: int) -> float:
+    return nlargest(top_k, told.values())[-1]
 
 
 def _array(values: Iterable[str] | None) -> str | None:

@@ -29,25 +29,40 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A weighed query: term → IDF, the highest score that any text could have, and the sum of the terms' entries."""
+    """A weighed query.
 
-    weights: Mapping[str, float]
+    Args:
+        telling: Term → IDF of the terms that less than half of all entries have.
+        idle: The same for the others, which weigh next to nothing.
+        best: The highest score that any text could have.
+        postings: How many entries the terms have together.
+
+    """
+
+    telling: Mapping[str, float]
+    idle: Mapping[str, float]
     best: float
     postings: int = 0
 
-    def scorer(self, mean: float) -> Callable[[str, int], float]:
-        """Return what gives a text's BM25, as FTS5 computes it, from its `joined` tokens and their number."""
-        terms = [(f" {term} ", weight * (K1 + 1)) for term, weight in self.weights.items()]
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Term → IDF of all terms, in the order in which scores are added up."""
+        return {**self.telling, **self.idle}
 
-        def score(text: str, length: int) -> float:
-            total, norm = 0.0, length_norm(length, mean)
-            for term, weight in terms:
-                frequency = text.count(term)
-                if frequency:
-                    total += weight * frequency / (frequency + norm)
-            return total
 
-        return score
+def scorer(weights: Mapping[str, float], mean: float) -> Callable[[str, int], float]:
+    """Return what gives a text's BM25, as FTS5 computes it, from its `joined` tokens and their number."""
+    terms = [(f" {term} ", weight * (K1 + 1)) for term, weight in weights.items()]
+
+    def score(text: str, length: int) -> float:
+        total, norm = 0.0, length_norm(length, mean)
+        for term, weight in terms:
+            frequency = text.count(term)
+            if frequency:
+                total += weight * frequency / (frequency + norm)
+        return total
+
+    return score
 
 
 def joined(found: Sequence[str]) -> str:
@@ -84,14 +99,18 @@ class Weigher:
     def _weigh(self, text: str) -> Weighed:
         asked = unique_tokens(text, self._stemmer)
         if not asked or not self._statistics.count:
-            return Weighed({}, 1.0)
+            return Weighed({}, {}, 1.0)
         known = self._known(asked)
         absent = len(asked) - len(known)
         if len(known) > self._max_terms:
             known, absent = sorted(known)[: self._max_terms], 0
-        weights = {term: self._idf(count) for count, term in known}
-        best = (sum(weights.values()) + absent * self._idf(0)) * (K1 + 1)
-        return Weighed(weights, max(best, MIN_IDF), sum(count for count, _ in known))
+        telling: dict[str, float] = {}
+        idle: dict[str, float] = {}
+        for count, term in known:
+            weight = self._idf(count)
+            (telling if weight > MIN_IDF else idle)[term] = weight
+        best = (sum(telling.values()) + sum(idle.values()) + absent * self._idf(0)) * (K1 + 1)
+        return Weighed(telling, idle, max(best, MIN_IDF), sum(count for count, _ in known))
 
     def _known(self, asked: Sequence[str]) -> list[tuple[int, str]]:
         """Return (number of entries, term) of those terms that some entry has."""

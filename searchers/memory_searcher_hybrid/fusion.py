@@ -89,16 +89,24 @@ def fuse(answers: Sequence[Answer], method: str, dense_weight: float, limit: int
     ]
     scores = [min(1.0, max(0.0, round(total, _DIGITS))) for total in totals]
     last = nlargest(limit, scores)[-1] if len(scores) > limit else 0.0
+    places = [place for place, score in enumerate(scores) if score >= last]
+    entries = _entries(seen, [keys[place] for place in places])
     hits = [
-        SearchHit(entry, score, _explain(answers, parts, place, keys[place]))
-        for place, score in enumerate(scores)
-        if score >= last and (entry := _entry(seen, keys[place])) is not None
+        SearchHit(entry, scores[place], _explain(answers, parts, place, keys[place]))
+        for place in places
+        if (entry := entries.get(keys[place])) is not None
     ]
     return sorted(hits, key=hit_order)[:limit]
 
 
-def _entry(answers: Sequence[Answer], key: MemoryId) -> MemoryEntry | None:
-    return next((entry for answer in answers if (entry := answer.candidates.entry(key)) is not None), None)
+def _entries(answers: Sequence[Answer], keys: Sequence[MemoryId]) -> dict[MemoryId, MemoryEntry]:
+    """Read each entry from the first answer that has it."""
+    found: dict[MemoryId, MemoryEntry] = {}
+    for answer in answers:
+        missing = [key for key in keys if key not in found]
+        if missing:
+            found |= answer.candidates.entries(missing)
+    return found
 
 
 def _explain(answers: Sequence[Answer], parts: Mapping[str, Parts], place: int, key: MemoryId) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """One user's vectors in one matrix, with what filters and listings need in arrays beside it."""
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 from threading import RLock
@@ -7,17 +8,23 @@ from threading import RLock
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_core.model import MemoryEntry, MemoryId, SearchHit, SearchQuery, hit_order, listing_order
+from memory_core.model import MemoryEntry, MemoryId, SearchQuery, listing_order
 from memory_core.vectors import Vectors
 
 _NEVER = np.iinfo(np.int64).max
 _DIGITS = 6  # float32 products of equal rows differ behind this
+_ROUNDED = 3e-6  # cosines further apart than this have different scores
 _FIRST_ROWS = 64
 Mask = NDArray[np.bool_]
 
 
 def _micros(moment: datetime) -> int:
     return int(moment.timestamp()) * 1_000_000 + moment.microsecond
+
+
+def _scores(cosines: Vectors) -> NDArray[np.float64]:
+    exact: NDArray[np.float64] = cosines.astype(np.float64)
+    return np.round(np.clip((1.0 + exact) / 2.0, 0.0, 1.0), _DIGITS).astype(np.float64)
 
 
 class UserMatrix:
@@ -36,7 +43,7 @@ class UserMatrix:
         self._scopes: dict[str, int] = {}
         self._vectors: Vectors = np.zeros((0, dim), dtype=np.float32)
         self._facts: NDArray[np.int64] = np.zeros((5, 0), dtype=np.int64)
-        self._latest: tuple[bytes, NDArray[np.float64]] | None = None
+        self._latest: tuple[bytes, Vectors] | None = None
         self._allocate(_FIRST_ROWS)
 
     def _allocate(self, rows: int) -> None:
@@ -96,18 +103,12 @@ class UserMatrix:
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    def _scored(self, vector: Vectors) -> NDArray[np.float64]:
-        """Return the score of every row; −1 for rows without content. The latest query's are kept for the next call."""
+    def _cosines(self, vector: Vectors) -> Vectors:
+        """Return the cosine of every row; the latest query's are kept for the next call."""
         key = vector.tobytes()
-        if self._latest is not None and self._latest[0] == key:
-            return self._latest[1]
-        count = len(self._entries)
-        vectors = self._vectors[:count]
-        cosines = (vectors @ vector).astype(np.float64)
-        scores: NDArray[np.float64] = np.round(np.clip((1.0 + cosines) / 2.0, 0.0, 1.0), _DIGITS).astype(np.float64)
-        scores[self._filled[:count] == 0] = -1.0
-        self._latest = key, scores
-        return scores
+        if self._latest is None or self._latest[0] != key:
+            self._latest = key, self._vectors[: len(self._entries)] @ vector
+        return self._latest[1]
 
     def _admitted(self, now: datetime | None, scopes: Sequence[str] | None, at_least: int | None = None) -> Mask:
         count = len(self._entries)
@@ -118,35 +119,41 @@ class UserMatrix:
             mask &= self._importance[:count] >= at_least
         return mask
 
-    def search(self, query: SearchQuery, vector: Vectors) -> list[SearchHit]:
-        """Return the nearest admitted entries."""
+    def nearest(self, query: SearchQuery, vector: Vectors) -> list[tuple[MemoryEntry, float]]:
+        """Return the nearest admitted entries and their scores."""
         with self.lock:
-            scores = self._scored(vector)
-            rows = np.flatnonzero(self._admitted(query.now, query.scopes, query.min_importance) & (scores >= 0.0))
+            cosines = self._cosines(vector)
+            admitted = self._admitted(query.now, query.scopes, query.min_importance)
+            rows = np.flatnonzero(admitted & (self._filled[: len(admitted)] != 0))
             if len(rows) > query.top_k:
+                found = cosines[rows]
                 place = len(rows) - query.top_k
-                # Everything that shares the last one's score stays, so that the order of the contract decides.
-                rows = rows[scores[rows] >= np.partition(scores[rows], place)[place]]
-            hits = [
-                SearchHit(self._entries[row], score, {"cosine": round(2 * score - 1, _DIGITS)})
-                for row, score in zip(rows.tolist(), scores[rows].tolist(), strict=True)
+                # Everything that rounds to the last one's score stays, so that the order of the contract decides.
+                rows = rows[found >= np.partition(found, place)[place] - _ROUNDED]
+            near = [
+                (self._entries[row], score)
+                for row, score in zip(rows.tolist(), _scores(cosines[rows]).tolist(), strict=True)
             ]
-        hits.sort(key=hit_order)
-        return hits[: query.top_k]
+        near.sort(key=lambda found: (-found[1], *listing_order(found[0])))
+        return near[: query.top_k]
 
     def scores(self, ids: Sequence[MemoryId], vector: Vectors) -> dict[MemoryId, float]:
         """Return the scores of those entries that are here and have content."""
         with self.lock:
-            scores = self._scored(vector)
-            found = ((id, self._rows.get(id)) for id in ids)
-            return {id: float(scores[row]) for id, row in found if row is not None and scores[row] >= 0.0}
+            known = [(id, row) for id in ids if (row := self._rows.get(id)) is not None and self._filled[row]]
+            scores = _scores(self._cosines(vector)[[row for _, row in known]]).tolist()
+        return {id: score for (id, _), score in zip(known, scores, strict=True)}
 
     def stats(self, vector: Vectors) -> tuple[float, float] | None:
         """Return mean and standard deviation of the scores of all entries; None when there are none."""
         with self.lock:
-            scores = self._scored(vector)
-            scores = scores[scores >= 0.0]
-        return (float(scores.mean()), float(scores.std())) if len(scores) else None
+            cosines = self._cosines(vector)
+            cosines = cosines[self._filled[: len(cosines)] != 0]
+        if not len(cosines):
+            return None
+        mean = cosines.mean()
+        rest = cosines - mean
+        return (1 + float(mean)) / 2, math.sqrt(float(rest @ rest) / len(rest)) / 2
 
     def count(self, now: datetime | None, below: int | None) -> int:
         """Return how many entries there are, or how many of less importance than `below`."""

@@ -7,7 +7,7 @@ from threading import RLock
 from typing import ClassVar, Literal
 
 from memory_core.cached_embedder import CachedEmbedder
-from memory_core.contracts import Embedder, MemorySearcher
+from memory_core.contracts import Candidates, Embedder, MemorySearcher
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_core.vectors import Vectors, embedding_text
 from memory_searcher_numpy.matrix import UserMatrix
@@ -52,11 +52,17 @@ class NumpySearcher(MemorySearcher):
         return vector if vector.any() else None
 
     def search(self, query: SearchQuery) -> list[SearchHit]:  # noqa: D102 - the contract says it
-        if query.top_k < 1:
-            return []
+        return [
+            SearchHit(entry, score, {"cosine": round(2 * score - 1, 6)}) for entry, score in self._nearest(query)
+        ]
+
+    def candidates(self, query: SearchQuery) -> Candidates:  # noqa: D102 - the contract says it
+        return Candidates.held(self._nearest(query))
+
+    def _nearest(self, query: SearchQuery) -> list[tuple[MemoryEntry, float]]:
         matrix = self._user(query.user_id)
-        vector = self._query(query.text) if len(matrix) else None
-        return matrix.search(query, vector) if vector is not None else []
+        vector = self._query(query.text) if query.top_k > 0 and len(matrix) else None
+        return matrix.nearest(query, vector) if vector is not None else []
 
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:  # noqa: D102
         vector = self._query(query.text)

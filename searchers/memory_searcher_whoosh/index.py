@@ -184,7 +184,8 @@ class UserIndex:
 
     def candidates(self, query: SearchQuery) -> Candidates:
         """Return what `search` would, without reading the entries."""
-        return Candidates(self._again(lambda: self._candidates(query)), lambda id: self._again(lambda: self._read(id)))
+        ranked = self._again(lambda: self._candidates(query))
+        return Candidates(ranked, lambda ids: self._again(lambda: self._read(ids)))
 
     def _candidates(self, query: SearchQuery) -> list[tuple[MemoryId, float]]:
         with self._lock:
@@ -196,15 +197,16 @@ class UserIndex:
                 return [(MemoryId(row[3], query.user_id, row[2]), min(1.0, score / best)) for score, row in ranked]
         return []
 
-    def _read(self, id: MemoryId) -> MemoryEntry | None:
+    def _read(self, ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryEntry]:
         with self._lock:
             opened = self._open()
             if opened is None:
-                return None
+                return {}
             with self._reading(opened):
-                number = self._view(opened).number_of(id.key, id.scope)
-                return self._entry(opened, number) if number is not None else None
-        return None
+                view = self._view(opened)
+                places = ((view.number_of(id.key, id.scope), id) for id in ids)
+                return {id: self._entry(opened, number) for number, id in places if number is not None}
+        return {}
 
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
         """Return the score of given entries; those that share no term with the query have 0."""
