@@ -5,7 +5,7 @@ numpy is imported here; so this module is imported only by rooms whose extra bri
 
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ Vectors = NDArray[np.float32]
 MAX_EMBEDDED_CHARS = 32_768
 """Longer texts are cut before they are embedded: no model reads further, and a huge one would cost memory."""
 _ENDS = 65_536
+_SORTED, _FEW_TIMES = 128, 8  # so many places are sorted first, where there are so many times more
 _UNKNOWN = frozenset(("[UNK]", "<unk>", "<UNK>", "UNK"))
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 
@@ -67,6 +68,17 @@ def unit_rows(rows: Any) -> Vectors:
     norms = np.linalg.norm(array, axis=1, keepdims=True)
     array /= np.where(norms > 0, norms, 1.0)
     return array
+
+
+def descending(scores: Vectors) -> Iterator[int]:
+    """Yield the places of `scores`, highest first, equals by place; all are sorted only when the first few are used."""
+    rest = np.arange(len(scores))
+    if len(scores) > _SORTED * _FEW_TIMES:
+        least = np.partition(scores, len(scores) - _SORTED)[len(scores) - _SORTED]
+        first = np.flatnonzero(scores >= least)
+        yield from first[np.argsort(-scores[first], kind="stable")].tolist()
+        rest = np.flatnonzero(scores < least)
+    yield from rest[np.argsort(-scores[rest], kind="stable")].tolist()
 
 
 def unknown_share(tokenizer: Any, text: str) -> float:

@@ -8,11 +8,10 @@ import sqlite3
 from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
-from functools import reduce
-from itertools import chain
-from operator import or_
+from itertools import chain, zip_longest
 
 from memory_searcher_fulltext.bits import from_rows
+from memory_searcher_fulltext.postings import frequency, postings
 
 K1, B = 1.2, 0.75
 """FTS5's own constants of BM25 (Robertson & Zaragoza 2009)."""
@@ -43,10 +42,11 @@ class _Term:
     Repeats are how often an entry has the term beyond the first time.
     """
 
-    __slots__ = ("frequency", "levels", "repeats")
+    __slots__ = ("frequency", "levels", "occurrences", "repeats")
 
-    def __init__(self, frequency: int) -> None:
+    def __init__(self, frequency: int, occurrences: int) -> None:
         self.frequency = frequency
+        self.occurrences = occurrences
         self.levels: list[int] | None = None
         self.repeats: list[int] = []
 
@@ -61,17 +61,19 @@ class Impacts:
         self._db = db
         self._terms: OrderedDict[str, _Term] = OrderedDict()
         self._lengths: array[int] | None = None
+        self._once: list[int] | None = None
         self._mean = 0.0
 
     def clear(self) -> None:
         """Forget all; what is asked next is read again."""
         self._terms.clear()
-        self._lengths = None
+        self._lengths = self._once = None
 
     def fit(self, mean: float) -> None:
         """Say the average length before asking; when it has moved too far, all levels are computed anew."""
         if not self._mean / (_ROOM * _ROOM) <= mean <= self._mean:
             self._mean = mean * _ROOM
+            self._once = None
             for term in self._terms.values():
                 term.levels = None
 
@@ -89,7 +91,10 @@ class Impacts:
 
     def holders(self, term: str) -> int:
         """Return the entries that have a term."""
-        return reduce(or_, self.levels(term), 0)
+        found = 0
+        for digit in self.levels(term):
+            found |= digit
+        return found
 
     def repeats(self, term: str) -> list[int]:
         """Return how often each entry has a term beyond the first time."""
@@ -100,8 +105,7 @@ class Impacts:
         if term is not None:
             self._terms.move_to_end(name)
             return term
-        row = self._db.execute("SELECT doc FROM terms WHERE term = ?", (name,)).fetchone()
-        term = self._terms[name] = _Term(row[0] if row is not None else 0)
+        term = self._terms[name] = _Term(*frequency(self._db, name))
         each = len(self._all_lengths()) * _DIGITS // 8 + 1
         while len(self._terms) > max(_MIN_TERMS, _BYTES // each):
             self._terms.popitem(last=False)
@@ -111,26 +115,32 @@ class Impacts:
         """Return a term with its levels and repeats."""
         term = self._term(name)
         if term.levels is None:
+            once, more = postings(self._db, name, repeated=term.occurrences > term.frequency)
             lengths = self._all_lengths()
-            instances = self._db.execute("SELECT doc FROM instances WHERE term = ?", (name,))
-            found: Counter[int] = Counter(chain.from_iterable(instances))
-            levels: dict[tuple[int, int], int] = {}
+            highest = len(lengths) - 1
             by_level: dict[int, list[int]] = {}
-            for row, frequency in found.items():
-                shape = frequency, lengths[row]
-                level = levels.get(shape)
-                if level is None:
-                    level = levels[shape] = self._level(*shape)
-                    by_level.setdefault(level, [])
-                by_level[level].append(row)
-            term.levels = _sliced(by_level, len(lengths))
             by_repeats: dict[int, list[int]] = {}
-            if len(found) < found.total():
-                for row, frequency in found.items():
-                    if frequency > 1:
-                        by_repeats.setdefault(frequency - 1, []).append(row)
-            term.repeats = _sliced(by_repeats, len(lengths))
+            for row, count in more.items():
+                by_level.setdefault(self._level(count, lengths[row]), []).append(row)
+                by_repeats.setdefault(count - 1, []).append(row)
+            # Most entries have a term once: what that counts was computed for all entries together.
+            single = from_rows(once, highest)
+            several = zip_longest(self._levels_of_once(), _sliced(by_level, highest), fillvalue=0)
+            term.levels = [single & level | other for level, other in several]
+            term.repeats = _sliced(by_repeats, highest)
         return term
+
+    def _levels_of_once(self) -> list[int]:
+        """Return the level that each entry would have for a term that it has once."""
+        if self._once is None:
+            rows_by_length: dict[int, list[int]] = {}
+            for row, length in enumerate(self._all_lengths()):
+                rows_by_length.setdefault(length, []).append(row)
+            by_level: dict[int, list[int]] = {}
+            for length, rows in rows_by_length.items():
+                by_level.setdefault(self._level(1, length), []).extend(rows)
+            self._once = _sliced(by_level, len(self._all_lengths()) - 1)
+        return self._once
 
     def _all_lengths(self) -> "array[int]":
         if self._lengths is None:
@@ -149,18 +159,22 @@ class Impacts:
             return
         self._lengths.extend([0] * (row + 1 - len(self._lengths)))
         self._lengths[row] = length
-        for name, frequency in Counter(token for token in found if token in self._terms).items():
+        if self._once is not None:
+            _set(self._once, row, self._level(1, length))
+        for name, count in Counter(token for token in found if token in self._terms).items():
             term = self._terms[name]
             term.frequency += 1
+            term.occurrences += count
             if term.levels is not None:
-                _set(term.levels, row, self._level(frequency, length))
-                _set(term.repeats, row, frequency - 1)
+                _set(term.levels, row, self._level(count, length))
+                _set(term.repeats, row, count - 1)
 
     def removed(self, row: int, found: Iterable[str]) -> None:
         """Take over that a row, which held the tokens `found`, is gone."""
-        for name in self._terms.keys() & set(found):
+        for name, count in Counter(token for token in found if token in self._terms).items():
             term = self._terms[name]
             term.frequency -= 1
+            term.occurrences -= count
             if term.levels is not None:
                 _set(term.levels, row, 0)
                 _set(term.repeats, row, 0)
@@ -170,7 +184,7 @@ def _sliced(rows_by_number: Mapping[int, Iterable[int]], highest: int) -> list[i
     """Return the number of each row as sets of its binary digits."""
     places = range(max(rows_by_number, default=0).bit_length())
     return [
-        from_rows(chain(*(rows for number, rows in rows_by_number.items() if number >> place & 1)), highest)
+        from_rows([*chain(*(rows for number, rows in rows_by_number.items() if number >> place & 1))], highest)
         for place in places
     ]
 

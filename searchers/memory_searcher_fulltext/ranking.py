@@ -10,6 +10,7 @@ from memory_core.model import SearchQuery
 from memory_searcher_fulltext.bits import from_rows
 from memory_searcher_fulltext.bounds import Bounds
 from memory_searcher_fulltext.impacts import K1, Impacts
+from memory_searcher_fulltext.postings import quoted
 from memory_searcher_fulltext.scoring import scores
 from memory_searcher_fulltext.weighing import MIN_IDF, Statistics, Weighed, scorer
 
@@ -182,5 +183,5 @@ def _array(values: Iterable[str] | None) -> str | None:
 
 
 def _match(terms: Sequence[str]) -> str:
-    """Return an FTS5 expression for any of the terms; each is a quoted string, so none is syntax."""
-    return " OR ".join('"' + term.replace('"', '""') + '"' for term in terms)
+    """Return an FTS5 expression for any of the terms."""
+    return " OR ".join(map(quoted, terms))

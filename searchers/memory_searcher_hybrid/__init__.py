@@ -14,7 +14,8 @@ class HybridOptions(Options):
     """`[searchers.hybrid]`.
 
     `arms` are searchers by name; `fusion` is `"union"` (scores; the default), `"minmax"` or `"rrf"` (ranks).
-    `dense_weight` is the share of the dense arms in the score, `depth` how many candidates each arm gives.
+    `dense_weight` is the share of the dense arms in the score, `depth` how many candidates each arm gives: never fewer
+    than twice what is asked for, nor than are reranked.
 
     Dense arms follow in the background: a search waits at most `wait_ms` for them, `close` at most `drain_timeout_s`.
     An arm that does not answer within `arm_timeout_s` is left out, and not asked again for a while.
@@ -27,7 +28,7 @@ class HybridOptions(Options):
     arms: list[str] = Field(default=["fulltext", "numpy"], min_length=1, max_length=8)
     fusion: Literal["union", "minmax", "rrf"] = "union"
     dense_weight: float = Field(default=0.4, ge=0, le=1)
-    depth: int = Field(default=50, ge=1, le=1000)
+    depth: int = Field(default=20, ge=1, le=1000)
     wait_ms: int = Field(default=250, ge=0)
     drain_timeout_s: float = Field(default=60.0, ge=0)
     arm_timeout_s: float = Field(default=10.0, gt=0)

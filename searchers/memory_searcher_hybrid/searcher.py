@@ -42,6 +42,7 @@ class HybridSearcher(MemorySearcher):
         super().__init__()
         self._options = options or HybridOptions()
         self._stages = tuple(stages)
+        self._depth = max(self._options.depth, *(stage.depth for stage in stages if isinstance(stage, Rerank)), 1)
         self._arms = Arms(arms)
         lexical = [name for name, arm in arms.items() if arm.kind == "lexical"]
         # Without a lexical arm nothing could be found at once: then all are brought up before a search.
@@ -122,7 +123,7 @@ class HybridSearcher(MemorySearcher):
     def search(self, query: SearchQuery) -> list[SearchHit]:  # noqa: D102 - the contract says it
         if query.top_k < 1 or not query.text.strip():
             return []
-        wide = replace(query, top_k=max(self._options.depth, query.top_k))
+        wide = replace(query, top_k=max(self._depth, 2 * query.top_k))
         behind = self._behind(query.user_id)  # before they answer: who catches up meanwhile may have answered before
         given = confirmed(self._answers(wide), behind)
         if self._options.fusion == "union":
@@ -220,7 +221,7 @@ class HybridSearcher(MemorySearcher):
     def scores(self, query: SearchQuery, ids: Sequence[MemoryId]) -> dict[MemoryId, float]:
         """Return the scores of those of the given entries that are among the candidates."""
         wanted = set(ids)
-        hits = self.search(replace(query, top_k=max(self._options.depth, len(wanted))))
+        hits = self.search(replace(query, top_k=max(self._depth, len(wanted))))
         return {hit.entry.id: hit.score for hit in hits if hit.entry.id in wanted}
 
     def list_all(  # noqa: D102 - the contract says it

@@ -82,13 +82,13 @@ class Rerank:
 
     def __init__(self, model: str, depth: int) -> None:
         self._name = model
-        self._depth = depth
+        self.depth = depth
         self._model: Any = None
         self._lock = Lock()
 
     def __call__(self, query: SearchQuery, hits: list[SearchHit]) -> list[SearchHit]:
         """Return the hits, the first ones scored 0.5..1 by the model, the others below."""
-        head, tail = hits[: self._depth], hits[self._depth :]
+        head, tail = hits[: self.depth], hits[self.depth :]
         if not head:
             return hits
         with self._lock:

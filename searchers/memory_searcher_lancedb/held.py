@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_core.model import MemoryEntry, SearchQuery
-from memory_core.vectors import Vectors
+from memory_core.vectors import Vectors, descending
 from memory_searcher_lancedb import rows as layout
 from memory_searcher_lancedb.store import LanceTable
 
@@ -50,8 +50,8 @@ class HeldRows:
             mask &= self.importance >= query.min_importance
         cosines = self.vectors @ vector
         admitted = np.flatnonzero(mask)
-        order: list[int] = admitted[np.argsort(-cosines[admitted], kind="stable")].tolist()
-        for place in order:
+        for at in descending(cosines[admitted]):
+            place = int(admitted[at])
             entry = self.entries.get(place)
             if entry is None:
                 if len(self.entries) >= _READ_KEPT:

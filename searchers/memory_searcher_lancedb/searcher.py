@@ -21,7 +21,7 @@ from memory_core.model import (
     hit_order,
     listing_order,
 )
-from memory_core.vectors import Vectors, embedding_text
+from memory_core.vectors import Vectors, descending, embedding_text
 from memory_searcher_lancedb import rows as layout
 from memory_searcher_lancedb.buffer import Buffer, Snapshot
 from memory_searcher_lancedb.held import Held
@@ -106,7 +106,7 @@ class LanceDBSearcher(MemorySearcher):
         cosines = vectors @ vector
         near = (
             (entry, float(cosines[place]))
-            for place in np.argsort(-cosines, kind="stable").tolist()
+            for place in descending(cosines)
             if query.admits(entry := seen.rows[uids[place]].entry)
         )
         yield from _nearest(query.top_k, near)

@@ -25,7 +25,7 @@ numbers = st.lists(st.integers(0, 31), min_size=ROWS, max_size=ROWS)
 
 def sliced(values: Sequence[int]) -> list[int]:
     """Return plain numbers as sets of their binary digits."""
-    return [from_rows((row for row, value in enumerate(values) if value >> place & 1), ROWS) for place in range(5)]
+    return [from_rows([row for row, value in enumerate(values) if value >> place & 1], ROWS) for place in range(5)]
 
 
 def plain(total: Sequence[int]) -> list[int]:
@@ -54,9 +54,9 @@ def test_a_bound_keeps_what_reaches_it(values: list[int], among: set[int], bound
     assert kept == {row for row in among if values[row] >= bound}
 
 
-@given(st.sets(st.integers(0, 300)))
-def test_sets_hold_what_went_in_lowest_first(rows: set[int]) -> None:
-    assert list(to_rows(from_rows(rows, 300))) == sorted(rows)
+@given(st.sets(st.integers(0, 300)), st.sampled_from([300, 30_000]))
+def test_sets_hold_what_went_in_lowest_first(rows: set[int], highest: int) -> None:
+    assert list(to_rows(from_rows(rows, highest))) == sorted(rows)
 
 
 # --- ranking -------------------------------------------------------------------------------------------------------
