@@ -6,7 +6,8 @@ largest then take a few operations on long integers instead of a step per entry 
 1997; sums and the choice of the largest: Rinfret, O'Neil & O'Neil 2001).
 """
 
-from collections.abc import Collection, Iterator, MutableSequence, Sequence
+from collections.abc import Collection, Iterable, Iterator, MutableSequence, Sequence
+from functools import reduce
 
 _DENSE = 32  # rows of which one in so many is in a set are faster written as binary digits
 
@@ -31,6 +32,11 @@ def to_rows(entries: int) -> Iterator[int]:
     while row >= 0:
         yield row
         row = digits.find("1", row + 1)
+
+
+def filled(number: Iterable[int]) -> int:
+    """Return the set of entries whose number is not 0."""
+    return reduce(int.__or__, number, 0)
 
 
 def add(total: MutableSequence[int], number: Sequence[int], factor: int) -> None:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from memory_searcher_fulltext.bits import add, at_least, largest
+from memory_searcher_fulltext.bits import add, at_least, filled, largest
 from memory_searcher_fulltext.impacts import K1, LEVELS, Impacts
 
 _WEIGHTS = 63  # weights are kept as 1..63, rounded up: shares of the greatest
@@ -27,10 +27,8 @@ class Bounds:
         self._total: list[int] = []
         for term, weight in weights.items():
             add(self._total, impacts.levels(term), math.ceil(weight / greatest * _WEIGHTS))
-        self.matching = 0
+        self.matching = filled(self._total)
         """The entries that have any of the terms."""
-        for digit in self._total:
-            self.matching |= digit
 
     def highest(self, among: int, count: int) -> int:
         """Return the `count` entries with the highest bounds, and all that tie with the last."""

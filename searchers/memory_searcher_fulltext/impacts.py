@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping
 from itertools import chain, zip_longest
 
-from memory_searcher_fulltext.bits import from_rows
+from memory_searcher_fulltext.bits import filled, from_rows
 from memory_searcher_fulltext.postings import frequency, postings
 
 K1, B = 1.2, 0.75
@@ -91,10 +91,7 @@ class Impacts:
 
     def holders(self, term: str) -> int:
         """Return the entries that have a term."""
-        found = 0
-        for digit in self.levels(term):
-            found |= digit
-        return found
+        return filled(self.levels(term))
 
     def repeats(self, term: str) -> list[int]:
         """Return how often each entry has a term beyond the first time."""

@@ -2,7 +2,7 @@
 
 The default, `union`, was measured on LoCoMo and LongMemEval (see docs/search.md): a lexical score is divided by the
 query's best; a dense score is taken as its distance from the mean of **all** of the user's entries, in standard
-deviations, for every candidate of any arm, and divided by `Z_SCALE` or the query's highest distance, whichever is more.
+deviations, for every candidate of any arm, and divided by `Z_SCALE`.
 So a weak dense arm adds what it knows and cannot drown the words. Reciprocal rank fusion (Cormack, Clarke & Buettcher
 2009) and min-max scores (Fox & Shaw 1994) are there for comparison; both fell below the lexical arm alone, or gained
 less, on conversations.
@@ -140,7 +140,9 @@ def _by_score(
         else:
             values = [answer.scores.get(key) for key in keys]
             parts[answer.name] = _scaled(values, *(_distance(answer, values) if answer.dense else _best(values)), share)
-    return parts
+    # A dense score may lie further off than `Z_SCALE`: then all parts shrink alike, so that no score exceeds 1.
+    most = sum(max((value for value in part if value is not None), default=0.0) for part in parts.values())
+    return {name: _scaled(part, 0.0, most, 1.0) for name, part in parts.items()} if most > 1 else parts
 
 
 def _scaled(values: Parts, zero: float, whole: float, share: float) -> Parts:
@@ -156,12 +158,11 @@ def _best(values: Parts) -> tuple[float, float]:
 
 
 def _distance(answer: Answer, values: Parts) -> tuple[float, float]:
-    """Read dense scores as distances from the mean of all entries, at most 1; negative ones stay."""
-    scores = [value for value in values if value is not None]
-    mean, deviation = answer.stats if answer.stats is not None else _stats(scores)
-    if not scores or not deviation > _NO_DEVIATION:
-        return 0.0, 0.0
-    return mean, deviation * max(Z_SCALE, (max(scores) - mean) / deviation)
+    """Read dense scores as distances from the mean of all entries; negative ones stay."""
+    mean, deviation = (
+        answer.stats if answer.stats is not None else _stats([value for value in values if value is not None])
+    )
+    return mean, Z_SCALE * deviation if deviation > _NO_DEVIATION else 0.0
 
 
 def _stats(values: Sequence[float]) -> tuple[float, float]:

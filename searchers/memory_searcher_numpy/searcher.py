@@ -52,9 +52,7 @@ class NumpySearcher(MemorySearcher):
         return vector if vector.any() else None
 
     def search(self, query: SearchQuery) -> list[SearchHit]:  # noqa: D102 - the contract says it
-        return [
-            SearchHit(entry, score, {"cosine": round(2 * score - 1, 6)}) for entry, score in self._nearest(query)
-        ]
+        return [SearchHit(entry, score, {"cosine": round(2 * score - 1, 6)}) for entry, score in self._nearest(query)]
 
     def candidates(self, query: SearchQuery) -> Candidates:  # noqa: D102 - the contract says it
         return Candidates.held(self._nearest(query))
