@@ -111,28 +111,29 @@ class TextEmbedder(Embedder):
         """
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:  # noqa: D102 - the contract says it
-        return self._embed(texts, query=False)
-
-    def embed_query(self, text: str) -> Vectors:  # noqa: D102 - the contract says it
-        vector: Vectors = self._embed([text], query=True)[0]
-        return vector
-
-    def _embed(self, texts: Sequence[str], *, query: bool) -> Vectors:
         cleaned = [clean_text(text) for text in texts]
         # By length, so that a batch is padded little.
         wanted = sorted({text for text in cleaned if text}, key=lambda text: (len(text), text))
         known: dict[str, Vectors] = {}
         for start in range(0, len(wanted), self.batch_size):
             batch = wanted[start : start + self.batch_size]
-            rows = unit_rows(self.encode(batch, query=query))
-            if rows.shape != (len(batch), self.dim):
-                raise IndexUnavailableError(
-                    f"The embedding model {self.model_id!r} gave an array of shape {rows.shape} for {len(batch)} texts "
-                    f"of dimension {self.dim}; check its settings."
-                )
-            known.update(zip(batch, rows, strict=True))
+            known.update(zip(batch, self._rows(batch, query=False), strict=True))
         result = np.zeros((len(cleaned), self.dim), dtype=np.float32)
         for place, text in enumerate(cleaned):
             if text:
                 result[place] = known[text]
         return result
+
+    def embed_query(self, text: str) -> Vectors:  # noqa: D102 - the contract says it
+        cleaned = clean_text(text)
+        vector: Vectors = self._rows([cleaned], query=True)[0] if cleaned else np.zeros(self.dim, dtype=np.float32)
+        return vector
+
+    def _rows(self, texts: list[str], *, query: bool) -> Vectors:
+        rows = unit_rows(self.encode(texts, query=query))
+        if rows.shape != (len(texts), self.dim):
+            raise IndexUnavailableError(
+                f"The embedding model {self.model_id!r} gave an array of shape {rows.shape} for {len(texts)} texts "
+                f"of dimension {self.dim}; check its settings."
+            )
+        return rows

@@ -11,11 +11,12 @@ from memory_core.model import MemoryEntry, MemoryId, SearchHit
 class Candidates:
     """The answer to a query as ids and scores, best first. Reading entries may cost, so it is done for those wanted.
 
-    `entries` gives those of the ids that are still there.
+    `entries` gives those of the ids that are still there; `in_memory` says that this costs next to nothing.
     """
 
     ranked: Sequence[tuple[MemoryId, float]]
     entries: Callable[[Sequence[MemoryId]], Mapping[MemoryId, MemoryEntry]]
+    in_memory: bool = False
 
     @classmethod
     def of(cls, hits: Sequence[SearchHit]) -> Self:
@@ -29,4 +30,5 @@ class Candidates:
         return cls(
             [(entry.id, score) for entry, score in found],
             lambda ids: {id: entry for id in ids if (entry := known.get(id)) is not None},
+            in_memory=True,
         )

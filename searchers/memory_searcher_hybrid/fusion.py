@@ -36,7 +36,8 @@ class Answer:
     """What one arm said: its candidates, best first, and for a dense arm how to read them.
 
     `scores` also has candidates that only other arms listed. `stats` are mean and deviation of the arm's scores over
-    all of the user's entries. `sight` goes from 0 (it cannot read the query) to 1.
+    all of the user's entries. `sight` goes from 0 (it cannot read the query) to 1. An arm that is `behind` may hold what
+    was removed or replaced.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Answer:
     scores: dict[MemoryId, float] = field(default_factory=dict[MemoryId, float])
     stats: tuple[float, float] | None = None
     sight: float = 1.0
+    behind: bool = False
 
 
 def sight(unknown_share: float) -> float:
@@ -53,11 +55,9 @@ def sight(unknown_share: float) -> float:
 
 
 def confirmed(answers: Sequence[Answer], behind: Set[str]) -> list[Answer]:
-    """Return the answers without those candidates of the arms `behind` that no other arm has; the others come first.
+    """Return the answers without those candidates of the arms `behind` that no other arm has.
 
-    An arm that is behind may list what was removed, or a text that was replaced: `fuse` takes each entry from the
-    first answer that has it. When no other arm answers, there is
-    nothing to compare with, and all stay.
+    When no other arm answers, there is nothing to compare with, and all stay.
     """
     current = [answer for answer in answers if answer.name not in behind]
     if not current or len(current) == len(answers):
@@ -66,9 +66,10 @@ def confirmed(answers: Sequence[Answer], behind: Set[str]) -> list[Answer]:
 
     def checked(answer: Answer) -> Answer:
         ranked = [(key, score) for key, score in answer.candidates.ranked if key in known]
-        return replace(answer, candidates=replace(answer.candidates, ranked=ranked), scores=dict(ranked))
+        candidates = replace(answer.candidates, ranked=ranked)
+        return replace(answer, candidates=candidates, scores=dict(ranked), behind=True)
 
-    return [*current, *(checked(answer) for answer in answers if answer.name in behind)]
+    return [checked(answer) if answer.name in behind else answer for answer in answers]
 
 
 def fuse(answers: Sequence[Answer], method: str, dense_weight: float, limit: int) -> list[SearchHit]:
@@ -100,9 +101,9 @@ def fuse(answers: Sequence[Answer], method: str, dense_weight: float, limit: int
 
 
 def _entries(answers: Sequence[Answer], keys: Sequence[MemoryId]) -> dict[MemoryId, MemoryEntry]:
-    """Read each entry from the first answer that has it."""
+    """Read each entry from an arm that is up to date, if one has it, and rather from memory than from elsewhere."""
     found: dict[MemoryId, MemoryEntry] = {}
-    for answer in answers:
+    for answer in sorted(answers, key=lambda answer: (answer.behind, not answer.candidates.in_memory)):
         missing = [key for key in keys if key not in found]
         if missing:
             found |= answer.candidates.entries(missing)

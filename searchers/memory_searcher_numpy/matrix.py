@@ -137,6 +137,11 @@ class UserMatrix:
         near.sort(key=lambda found: (-found[1], *listing_order(found[0])))
         return near[: query.top_k]
 
+    def entries(self, ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryEntry]:
+        """Return those of the entries that are here."""
+        with self.lock:
+            return {id: self._entries[row] for id in ids if (row := self._rows.get(id)) is not None}
+
     def scores(self, ids: Sequence[MemoryId], vector: Vectors) -> dict[MemoryId, float]:
         """Return the scores of those entries that are here and have content."""
         with self.lock:

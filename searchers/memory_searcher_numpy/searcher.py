@@ -55,7 +55,9 @@ class NumpySearcher(MemorySearcher):
         return [SearchHit(entry, score, {"cosine": round(2 * score - 1, 6)}) for entry, score in self._nearest(query)]
 
     def candidates(self, query: SearchQuery) -> Candidates:  # noqa: D102 - the contract says it
-        return Candidates.held(self._nearest(query))
+        matrix = self._user(query.user_id)
+        ranked = [(entry.id, score) for entry, score in self._nearest(query)]
+        return Candidates(ranked, matrix.entries, in_memory=True)
 
     def _nearest(self, query: SearchQuery) -> list[tuple[MemoryEntry, float]]:
         matrix = self._user(query.user_id)
