@@ -78,6 +78,11 @@ def pair_options(command: Command) -> Command:
     return command
 
 
+def write_report(report: dict[str, Any], file: Path) -> None:
+    """Write a report as JSON."""
+    file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8")
+
+
 def tell(
     state: State, report: dict[str, Any], json_file: Path | None, lines: Sequence[str], load: float | None
 ) -> None:
@@ -85,7 +90,7 @@ def tell(
     from memory_core.evaluation.bench_stores import busy
 
     if json_file is not None:
-        json_file.write_text(json.dumps(report, ensure_ascii=False, indent=1) + "\n", "utf-8")
+        write_report(report, json_file)
     if state.as_json:
         print_json(report)
     else:

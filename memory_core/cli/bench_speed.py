@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memory_core.cli.bench_options import FILE, SIZES, bench_folder, pair_options, tell
+from memory_core.cli.bench_options import FILE, SIZES, bench_folder, pair_options, tell, write_report
 from memory_core.cli.output import warn
 from memory_core.cli.state import State, pass_state
 
@@ -51,7 +51,8 @@ def speed(
 
     Durable writes, from a write until it is found, searches, the same query again, injection, cold and warm start,
     memory, disk, and what a thousand single upserts leave behind. What fails or takes longer than its budget is
-    reported as not measured, with the reason, and the rest goes on.
+    reported as not measured, with the reason, and the rest goes on. `--json` is written anew after each pair, so that
+    an interruption loses one.
 
     \b
     memory-core bench speed --sizes 1000,10000
@@ -68,14 +69,23 @@ def speed(
     load, machine = load_average(), describe_machine()
     texts = "" if data is None else str(data.absolute())
     plan = Plan(stores, searchers, sizes, budget_s, seed, texts, QUICK if quick else Repeats())
+    parameters: dict[str, Any] = {**asdict(plan), "data": "" if data is None else data.name, "embedder": embedder}
+    cells: list[Cell] = []
+    watched = Watched(plan)
     with (
         bench_folder(folder) as (work, _),
         prepared(work, stores, searchers, embedder, redis_url) as ground,
     ):
-        cells = run_cells(ground, plan, Watched(plan))
-        server = ground.redis_server
-    parameters: dict[str, Any] = {**asdict(plan), "data": "" if data is None else data.name}
-    report = report_json(cells, {**parameters, "embedder": embedder, "redis": server, "load": load}, machine)
+        parameters |= {"redis": ground.redis_server, "load": load}
+
+        def measured(cell: "Cell") -> None:
+            cells.append(cell)
+            watched(cell)
+            if json_file is not None:
+                write_report(report_json(cells, parameters, machine), json_file)
+
+        run_cells(ground, plan, measured)
+    report = report_json(cells, parameters, machine)
     tell(state, report, json_file, table(cells), load)
     if csv_file is not None:
         csv_file.write_text(csv_text(cells), "utf-8")

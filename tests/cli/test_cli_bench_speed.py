@@ -1,6 +1,7 @@
 """`bench speed` and `bench long-run` from the command line."""
 
 import csv
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +60,17 @@ def test_speed_prints_a_table_and_writes_its_reports(cli: Cli, workspace: Path) 
     assert "<svg" in (workspace / "speed.html").read_text("utf-8")
     assert '"kind": "speed"' in (workspace / "speed.json").read_text("utf-8")
     assert sorted(path.name for path in workspace.iterdir()) == ["speed.csv", "speed.html", "speed.json"]
+
+
+def test_an_interruption_keeps_what_was_measured(cli: Cli, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(ground: object, plan: Plan, told: Callable[[Cell], None]) -> list[Cell]:
+        told(Cell("kv", "fulltext", 20, {"search_ms_p50": 1.5}, seconds=1.0))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("memory_core.evaluation.speed.run_cells", interrupted)
+    assert cli(*QUICK, "--json", "speed.json").code != 0
+    report = json.loads((workspace / "speed.json").read_text("utf-8"))
+    assert [(cell["size"], cell["figures"]) for cell in report["cells"]] == [(20, {"search_ms_p50": 1.5})]
 
 
 def test_speed_as_json_names_machine_parameters_and_every_cell(cli: Cli) -> None:
