@@ -21,18 +21,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measurement; a `bound` makes it a promise."""
+    """One measurement; a `bound` makes it a promise: at most that, or `at_least`."""
 
     name: str
     value: float
     unit: str
     bound: float | None = None
     detail: str = ""
+    at_least: bool = False
 
     @property
     def holds(self) -> bool:
         """Whether the value keeps within its bound."""
-        return self.bound is None or self.value <= self.bound
+        if self.bound is None:
+            return True
+        return self.value >= self.bound if self.at_least else self.value <= self.bound
 
 
 @contextmanager
@@ -69,11 +72,13 @@ def ratio(name: str, measured: tuple[float, float], bare: str, bound: float | No
     return Row(name, ours / theirs, f"× {bare}", bound, f"{ours * 1e6:,.0f} µs against {theirs * 1e6:,.0f} µs")
 
 
-def arguments(about: str | None) -> argparse.Namespace:
-    """Read the command line: `--json FILE` and `--quick`."""
+def arguments(about: str | None, *, only: bool = False) -> argparse.Namespace:
+    """Read the command line: `--json FILE`, `--quick`, and `--only PART` where a benchmark can do with less."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--quick", action="store_true", help="smaller sizes: to see that it runs, not for figures")
+    if only:
+        parser.add_argument("--only", default="", metavar="PART", help="run only measurements whose name contains this")
     return parser.parse_args()
 
 
@@ -83,7 +88,7 @@ def report(rows: Iterable[Row], file: Path | None, **about: str) -> int:
     for row in rows:
         done.append(row)
         mark = "FAIL" if not row.holds else "ok  " if row.bound is not None else "    "
-        bound = "" if row.bound is None else f"(≤ {row.bound:g})"
+        bound = "" if row.bound is None else f"({'≥' if row.at_least else '≤'} {row.bound:g})"
         print(f"{mark} {row.name:40} {row.value:9.3f} {row.unit:24} {bound:8} {row.detail}", flush=True)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)

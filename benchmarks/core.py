@@ -4,21 +4,19 @@ Every figure is the median of several runs, beside the bare operation on the sam
 slow or busy machine slows both. Exit code 1 when a promise does not hold.
 """
 
-import argparse
-import json
 import os
 import random
 import sqlite3
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[1])  # started by its path, Python would look in this folder
+
+from benchmarks._measure import Row, arguments, folder, in_turn, median_s, ratio, report
 from memory_core import MemoryTalent, load_provider
 from memory_core.model import MemoryEntry
 from memory_core.solution import StandardSolution
@@ -27,6 +25,7 @@ from memory_core.text import unique_tokens
 from memory_searcher_fulltext.searcher import FulltextSearcher
 from memory_storer_markdown.storer import MarkdownStorer
 
+ROOT = Path(__file__).resolve().parents[1]
 SUBJECTS = ["user", "team", "project", "server", "client", "manager", "designer", "customer", "neighbour", "sister"]
 VERBS = ["likes", "prefers", "avoids", "wrote", "moved", "bought", "deployed", "tested", "learned", "planned"]
 COMMON = [
@@ -53,21 +52,6 @@ COMMON = [
 ]
 
 
-@dataclass
-class Row:
-    """One promise: what was measured, its bound, and whether it holds."""
-
-    name: str
-    value: float
-    unit: str
-    bound: float
-    detail: str = ""
-
-    @property
-    def holds(self) -> bool:
-        return self.value <= self.bound
-
-
 def sentences(count: int, seed: int = 7) -> Iterator[MemoryEntry]:
     """Yield entries of 12 to 30 words: frequent words, and a long tail of rare ones."""
     source = random.Random(seed)
@@ -83,30 +67,6 @@ def questions(count: int, seed: int = 11) -> list[str]:
     source = random.Random(seed)
     entries = list(sentences(400))
     return ["what about " + " ".join(source.sample(source.choice(entries).content.split(), 5)) for _ in range(count)]
-
-
-def median_ms(run: Callable[[], object], times: int) -> float:
-    """Return the median time of one call in milliseconds."""
-    measured: list[float] = []
-    for _ in range(times):
-        start = time.perf_counter()
-        run()
-        measured.append(time.perf_counter() - start)
-    return statistics.median(measured) * 1_000
-
-
-def side_by_side(
-    ours: Callable[[str], object], bare: Callable[[str], object], queries: list[str]
-) -> tuple[float, float]:
-    """Return the median milliseconds of both over the queries, each query asked of both in turn."""
-    mine: list[float] = []
-    theirs: list[float] = []
-    for query in queries:
-        for run, into in ((bare, theirs), (ours, mine)):
-            start = time.perf_counter()
-            run(query)
-            into.append((time.perf_counter() - start) * 1_000)
-    return statistics.median(mine), statistics.median(theirs)
 
 
 def bare_fts5(entries: list[MemoryEntry]) -> Callable[[str], object]:
@@ -129,13 +89,6 @@ def bare_fts5(entries: list[MemoryEntry]) -> Callable[[str], object]:
     return query
 
 
-@contextmanager
-def folder() -> Generator[Path]:
-    """Give a directory on the disk where the repository is, not in memory."""
-    with tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR", "."), prefix=".bench-") as name:
-        yield Path(name).absolute()
-
-
 def opened(root: Path) -> StandardSolution:
     """Open a solution over Markdown and full text as the workspace provider does."""
     storer = MarkdownStorer({"user": root / "user", "workspace": root / "workspace"})
@@ -156,11 +109,9 @@ def bench_search(count: int, queries: list[str]) -> Row:
         for query in queries[:20]:
             assert solution.search(query)
             assert bare(query)
-        ours, theirs = side_by_side(solution.search, bare, queries)
+        measured = in_turn(solution.search, bare, queries)
         solution.close()
-    return Row(
-        f"search at {count:,} entries", ours / theirs, "× bare FTS5", 3.0, f"{ours:.2f} ms against {theirs:.2f} ms"
-    )
+    return ratio(f"search at {count:,} entries", measured, "bare FTS5", 3.0)
 
 
 def bench_remember(times: int) -> Row:
@@ -171,31 +122,29 @@ def bench_remember(times: int) -> Row:
         bare_dir = root / "bare"
         bare_dir.mkdir()
         text = "x" * 300
-        ours: list[float] = []
-        theirs: list[float] = []
-        for number, entry in enumerate(sentences(times)):
-            start = time.perf_counter()
-            temporary = bare_dir / f"{number}.tmp"
+
+        def write(entry: MemoryEntry) -> None:
+            temporary = bare_dir / f"{entry.id.key}.tmp"
             with temporary.open("w") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(bare_dir / f"{number}.md")
-            theirs.append(time.perf_counter() - start)
-            start = time.perf_counter()
-            solution.remember(entry.id.key, entry.content, entry.importance)
-            ours.append(time.perf_counter() - start)
+            temporary.replace(bare_dir / f"{entry.id.key}.md")
+
+        def remember(entry: MemoryEntry) -> object:
+            return solution.remember(entry.id.key, entry.content, entry.importance)
+
+        measured = in_turn(remember, write, sentences(times))
         solution.close()
-    mine, bare = statistics.median(ours) * 1_000, statistics.median(theirs) * 1_000
-    return Row("durable remember", mine / bare, "× write, fsync, rename", 3.0, f"{mine:.2f} ms against {bare:.2f} ms")
+    return ratio("durable remember", measured, "write, fsync, rename", 3.0)
 
 
 START = """
 import sys, time
 from pathlib import Path
 start = time.perf_counter()
-sys.path.insert(0, {benchmarks!r})
-from core import opened
+sys.path.insert(0, {root_of_benchmarks!r})
+from benchmarks.core import opened
 loaded = time.perf_counter()
 solution = opened(Path({root!r}))
 hits = solution.search("what about lum7")
@@ -210,7 +159,7 @@ def bench_start(count: int, times: int) -> list[Row]:
         quick = MarkdownStorer({"user": root / "user", "workspace": root / "workspace"}, fsync=False)
         quick.put_many(sentences(count))
         quick.close()
-        code = START.format(benchmarks=str(Path(__file__).parent), root=str(root))
+        code = START.format(root_of_benchmarks=str(ROOT), root=str(root))
 
         def start() -> float:
             return float(
@@ -237,7 +186,6 @@ from pathlib import Path
 import psutil
 process = psutil.Process()
 before = process.memory_info().rss
-sys.path.insert(0, {benchmarks!r})
 from memory_core.solution import StandardSolution
 from memory_searcher_fulltext.searcher import FulltextSearcher
 from memory_storer_markdown.storer import MarkdownStorer
@@ -255,7 +203,7 @@ def bench_memory(count: int) -> Row:
         quick = MarkdownStorer({"user": root / "user", "workspace": root / "workspace"}, fsync=False)
         quick.put_many(sentences(count))
         quick.close()
-        code = MEMORY.format(benchmarks=str(Path(__file__).parent), root=str(root))
+        code = MEMORY.format(root=str(root))
         used = float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
     return Row(f"memory at {count:,} entries", used, "MB over the interpreter", 60.0)
 
@@ -303,41 +251,27 @@ def bench_injection(count: int, queries: list[str]) -> Row:
         for query in queries[:10]:
             assert "memory-" in talent.instruction(query, cwd=root / "work")
         ordered = iter(queries)
-        value = median_ms(lambda: talent.instruction(next(ordered), cwd=root / "work"), len(queries))
+        value = 1e3 * median_s(lambda: talent.instruction(next(ordered), cwd=root / "work"), len(queries))
         provider.close()
     return Row(f"injection at {count:,} entries", value, "ms", 5.0)
 
 
 def main() -> int:
     """Measure, print a table, write JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--quick", action="store_true", help="smaller sizes: to see that it runs, not for figures")
-    options = parser.parse_args()
+    options = arguments(__doc__)
     small, large = (1_000, 2_000) if options.quick else (10_000, 100_000)
     queries = questions(60 if options.quick else 200)
-    rows: list[Row] = []
-    measures: list[Callable[[], list[Row]]] = [
-        lambda: bench_import(3 if options.quick else 9),
-        lambda: [bench_remember(50 if options.quick else 300)],
-        lambda: bench_start(small, 1 if options.quick else 3),
-        lambda: [bench_memory(small)],
-        lambda: [bench_injection(small, queries)],
-        lambda: [bench_search(small, queries)],
-        lambda: [bench_search(large, queries)],
-    ]
-    for measure in measures:
-        for row in measure():
-            rows.append(row)
-            mark = "ok  " if row.holds else "FAIL"
-            print(f"{mark} {row.name:36} {row.value:9.3f} {row.unit:24} (≤ {row.bound:g}) {row.detail}", flush=True)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        figures = [{**asdict(row), "holds": row.holds} for row in rows]
-        options.json.write_text(
-            json.dumps({"python": sys.version, "sqlite": sqlite3.sqlite_version, "rows": figures}, indent=1)
-        )
-    return 0 if all(row.holds for row in rows) else 1
+
+    def rows() -> Iterator[Row]:
+        yield from bench_import(3 if options.quick else 9)
+        yield bench_remember(50 if options.quick else 300)
+        yield from bench_start(small, 1 if options.quick else 3)
+        yield bench_memory(small)
+        yield bench_injection(small, queries)
+        yield bench_search(small, queries)
+        yield bench_search(large, queries)
+
+    return report(rows(), options.json, sqlite=sqlite3.sqlite_version)
 
 
 if __name__ == "__main__":

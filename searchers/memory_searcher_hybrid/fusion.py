@@ -36,8 +36,8 @@ class Answer:
     """What one arm said: its candidates, best first, and for a dense arm how to read them.
 
     `scores` also has candidates that only other arms listed. `stats` are mean and deviation of the arm's scores over
-    all of the user's entries. `sight` goes from 0 (it cannot read the query) to 1. An arm that is `behind` may hold what
-    was removed or replaced.
+    all of the user's entries. `sight` goes from 0 (it cannot read the query) to 1. An arm that is `behind` may
+    hold what was removed or replaced.
     """
 
     name: str

@@ -1,5 +1,7 @@
 """The default fusion against its formula, spelt out."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +36,7 @@ def test_the_words_and_the_distances_add_up_as_the_formula_says(
     hits = fuse([answer("words", lexical), answer("meaning", dense, (mean, deviation))], "union", 0.4, COUNT)
     assert all(0 <= hit.score <= 1 for hit in hits)
     given_order = [expected[hit.entry.id] for hit in hits if hit.score > 0]
-    assert all(one >= other - 1e-6 for one, other in zip(given_order, given_order[1:], strict=False))
+    assert all(one >= other - 1e-6 for one, other in pairwise(given_order))
     highest = 0.6 * bool(best) + max(0.0, 0.4 * (max(dense) - mean) / deviation / Z_SCALE)
     for hit in hits:
         assert hit.score == pytest.approx(max(0.0, expected[hit.entry.id]) / max(1.0, highest), abs=1e-6)
