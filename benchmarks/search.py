@@ -5,7 +5,6 @@ slow or busy machine slows both. Vectors are random directions around random cen
 model gives them; embedding is not measured. Exit code 1 when a promise does not hold.
 """
 
-import random
 import statistics
 import sys
 import time
@@ -220,47 +219,9 @@ def naive_for_comparison(root: Path, scale: float) -> Iterator[Row]:
     )
 
 
-SUBJECTS = ["user", "team", "project", "server", "client", "manager", "designer", "customer", "neighbour", "sister"]
-COMMON = [
-    "the",
-    "a",
-    "of",
-    "in",
-    "on",
-    "with",
-    "for",
-    "and",
-    "to",
-    "every",
-    "week",
-    "morning",
-    "home",
-    "near",
-    "new",
-    "old",
-]
-
-
 def worded(number: int) -> MemoryEntry:
-    """Return an entry of some 20 words: a long tail of rare ones, and one that only it has."""
-    source = random.Random(number)
-    words = [
-        source.choice(SUBJECTS),
-        *source.choices(COMMON, k=12),
-        *(f"rare{source.randrange(20_000)}" for _ in range(4)),
-    ]
-    return make_entry(f"memory-{number}", " ".join([*words, f"unique{number}"]), importance=number % 10 + 1)
-
-
-def question(number: int, user: str = USER) -> SearchQuery:
-    source = random.Random(number)
-    words = [
-        source.choice(SUBJECTS),
-        *source.choices(COMMON, k=3),
-        f"rare{source.randrange(20_000)}",
-        f"unique{number}",
-    ]
-    return SearchQuery(user, " ".join(words), TOP_K, START)
+    """Return an entry as people write them, with one word that only it has."""
+    return make_entry(f"memory-{number}", f"{Texts().text(number)} unique{number}", importance=number % 10 + 1)
 
 
 def whoosh_upsert_to_visible(root: Path, scale: float) -> Iterator[Row]:

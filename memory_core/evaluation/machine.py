@@ -27,6 +27,17 @@ PACKAGES = (
 CPUINFO = Path("/proc/cpuinfo")  # only Linux has it
 
 
+def heading(kind: str, schema: int, parameters: dict[str, Any], machine: dict[str, Any]) -> dict[str, Any]:
+    """Return what every report starts with: which kind and version it is, when and on what it was made, and how."""
+    return {
+        "schema": schema,
+        "kind": kind,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine,
+        "parameters": parameters,
+    }
+
+
 def describe_machine() -> dict[str, Any]:
     """Return what a reader needs to judge figures, and nothing that names the machine, its user or its folders.
 

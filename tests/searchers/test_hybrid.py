@@ -13,7 +13,6 @@ from memory_core.errors import IndexUnavailableError, StorageUnavailableError
 from memory_core.model import ChangeBatch, MemoryEntry, SearchHit, SearchQuery
 from memory_core.solution import StandardSolution
 from memory_core.testing import SearcherContract, make_entry
-from memory_core.testing.clock import START
 from memory_core.testing.fake_embedder import FakeEmbedder
 from memory_core.vectors import Vectors
 from memory_searcher_fulltext.searcher import FulltextSearcher
@@ -22,6 +21,8 @@ from memory_searcher_hybrid.searcher import HybridSearcher
 from memory_searcher_numpy.searcher import NumpySearcher
 from memory_searcher_whoosh.searcher import WhooshSearcher
 from memory_storer_markdown.storer import MarkdownStorer
+
+from ._hybrids import feed, keys, query
 
 
 class TestHybridOfFulltextAndNumpy(SearcherContract):
@@ -64,18 +65,6 @@ class Broken(FulltextSearcher):
         if self.error is not None:
             raise self.error
         return super().list_all(user_id, limit, now=now, scopes=scopes)
-
-
-def query(text: str, top_k: int = 5) -> SearchQuery:
-    return SearchQuery("shared", text, top_k, START)
-
-
-def feed(searcher: MemorySearcher, *entries: MemoryEntry) -> None:
-    searcher.apply(ChangeBatch(entries, (), "1", complete=True), "shared")
-
-
-def keys(hits: Sequence[SearchHit]) -> list[str]:
-    return [hit.entry.id.key for hit in hits]
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The options of the hybrid search, and the stages after its fusion: recency, diversity, a cross-encoder."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from pydantic import ValidationError
 
 from memory_core.contracts import BackendContext, Candidates, MemorySearcher
 from memory_core.errors import ConfigError
-from memory_core.model import ChangeBatch, MemoryEntry, SearchHit, SearchQuery
+from memory_core.model import SearchHit, SearchQuery
 from memory_core.testing import FakeClock, make_entry
 from memory_core.testing.clock import START
 from memory_core.testing.fake_embedder import FakeEmbedder
@@ -20,17 +19,7 @@ from memory_searcher_hybrid.searcher import HybridSearcher
 from memory_searcher_hybrid.stages import Diversity, Recency, Rerank, Stage
 from memory_searcher_numpy.searcher import NumpySearcher
 
-
-def query(text: str, top_k: int = 5) -> SearchQuery:
-    return SearchQuery("shared", text, top_k, START)
-
-
-def feed(searcher: MemorySearcher, *entries: MemoryEntry) -> None:
-    searcher.apply(ChangeBatch(entries, (), "1", complete=True), "shared")
-
-
-def keys(hits: Sequence[SearchHit]) -> list[str]:
-    return [hit.entry.id.key for hit in hits]
+from ._hybrids import feed, keys, query
 
 
 @pytest.fixture

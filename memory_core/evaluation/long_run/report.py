@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from memory_core.evaluation.long_run.history import Fault
+from memory_core.evaluation.machine import heading
 
 SCHEMA = 1
 NAMED = 5
@@ -65,10 +65,6 @@ def table(outcomes: Sequence[Outcome]) -> list[str]:
 def report_json(outcomes: Sequence[Outcome], parameters: dict[str, Any], machine: dict[str, Any]) -> dict[str, Any]:
     """Return the whole run as JSON data with its schema version, date, machine and parameters."""
     return {
-        "schema": SCHEMA,
-        "kind": "long-run",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine,
-        "parameters": parameters,
+        **heading("long-run", SCHEMA, parameters, machine),
         "outcomes": [{**asdict(one), "per_second": round(one.per_second, 1), "holds": one.holds} for one in outcomes],
     }

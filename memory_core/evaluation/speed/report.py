@@ -3,9 +3,9 @@
 import csv
 import io
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
+from memory_core.evaluation.machine import heading
 from memory_core.evaluation.page import Chart, Section, Table, html_page
 from memory_core.evaluation.plots import line_chart
 from memory_core.evaluation.speed.growth import CRITERION, exponents, limits
@@ -82,11 +82,7 @@ def table(cells: Sequence[Cell]) -> list[str]:
 def report_json(cells: Sequence[Cell], parameters: dict[str, Any], machine: dict[str, Any]) -> dict[str, Any]:
     """Return the run as JSON data: schema version, date, machine, parameters, what each figure is, and the figures."""
     return {
-        "schema": SCHEMA,
-        "kind": "speed",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine,
-        "parameters": parameters,
+        **heading("speed", SCHEMA, parameters, machine),
         "figures": {figure.name: {"unit": figure.unit, "what": figure.what} for figure in FIGURES},
         "cells": [cell.to_json() for cell in cells],
         "exponents": [
