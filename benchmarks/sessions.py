@@ -98,17 +98,17 @@ def bench_reopen(count: int, times: int) -> list[Row]:
     ]
 
 
-def bench_transcript(times: int) -> Row:
-    """Log one message, against a bare append of the same bytes."""
+def bench_transcript(times: int, filled: int) -> Row:
+    """Log one message after `filled` others, against a bare append of the same bytes."""
     with folder() as root:
         log = TranscriptLog(root)
-        log.write("s", conversation(1_000))
+        log.write("s", conversation(filled))
 
         def write(message: Message) -> None:
             assert log.write("s", [message]) == 1
 
         measured = in_turn(write, bare_append(root / "bare.jsonl"), conversation(times))
-    return ratio("transcript line", measured, "append, fsync", 2.5)
+    return ratio(f"transcript line after {filled:,}", measured, "append, fsync", 2.5)
 
 
 def main() -> int:
@@ -120,7 +120,8 @@ def main() -> int:
         yield from bench_reopen(count, 3 if options.quick else 7)
         yield bench_append(times, 100)
         yield bench_append(times, count)
-        yield bench_transcript(times)
+        yield bench_transcript(times, 100)
+        yield bench_transcript(times, count)
 
     return report(rows(), options.json)
 

@@ -63,19 +63,23 @@ class SessionInfo:
 
 @dataclass(slots=True)
 class _Writer:
-    """A transcript that is being written, and the (user, message id) pairs that it has."""
+    """A transcript that is being written, and the ids of the messages that it has, by user."""
 
     file: LineFile
-    ids: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    ids: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
 
     def refresh(self) -> None:
         over, lines = self.file.read_new()
         if over:
-            self.ids = set()
+            self.ids = {}
         for line in lines:
             with suppress(CorruptEntryError):  # `problems` reports it
                 logged = logged_from_line(line)
-                self.ids.add((logged.user_id, logged.message.id))
+                self.of(logged.user_id).add(logged.message.id)
+
+    def of(self, user_id: str) -> set[str]:
+        """Return the ids of that user's messages, to be added to."""
+        return self.ids.setdefault(user_id, set())
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +139,10 @@ class TranscriptLog:
             writer = self._writer(self.path(owner["session"]))
             with writer.file.locked():
                 writer.refresh()
-                fresh = unseen(said, {known for user, known in writer.ids if user == owner["user"]})
+                known = writer.of(owner["user"])
+                fresh = unseen(said, known)
                 writer.file.append([_to_line(owner, message) for message in fresh])
-                writer.ids.update((owner["user"], message.id) for message in fresh)
+                known.update(message.id for message in fresh)
             return len(fresh)
 
     def path(self, session_id: str) -> Path:
