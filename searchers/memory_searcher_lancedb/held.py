@@ -1,6 +1,7 @@
-"""One user's rows as one state of the table has them, in memory: exact search without asking the table.
+"""One user's rows as one state of the table has them, in memory: search and listings without asking the table.
 
 A flat search of a table reads every vector again, some 20 ms for 10,000 entries; the same product in memory takes one.
+A listing reads and sorts every row.
 So a user with few entries is held, from the second search of an unchanged table on; any commit, also another process',
 makes it a thing of the past.
 """
@@ -8,6 +9,7 @@ makes it a thing of the past.
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from threading import Lock
 
 import numpy as np
@@ -18,7 +20,7 @@ from memory_core.vectors import Vectors, descending
 from memory_searcher_lancedb import rows as layout
 from memory_searcher_lancedb.store import LanceTable
 
-COLUMNS = ("uid", "scope", "importance", "expires", "entry", "vector")
+COLUMNS = (*layout.LISTED, "expires", "entry", "vector")
 _READ_KEPT = 1_024
 _USERS_ROWS = 4
 """So many times the rows that one user may have are held of all users together."""
@@ -26,11 +28,12 @@ _USERS_ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
-    """The rows that have a vector, in no order; arrays and lists by place."""
+    """All rows in the order of a listing; arrays and lists by place. A row without a vector has zeros."""
 
     token: object
     uids: Sequence[str]
     vectors: Vectors
+    embedded: NDArray[np.bool_]
     places: dict[str, int]
     scopes: NDArray[np.str_]
     importance: NDArray[np.int64]
@@ -41,23 +44,43 @@ class HeldRows:
 
     def nearest(self, query: SearchQuery, vector: Vectors) -> Iterator[tuple[str, MemoryEntry, float]]:
         """Yield uid, entry and cosine of the admitted rows, nearest first."""
-        if not self.uids:
+        if not self.embedded.any():
             return
-        mask = self.expires > layout.micros(query.now)
-        if query.scopes is not None:
-            mask &= np.isin(self.scopes, list(query.scopes))
-        if query.min_importance is not None:
-            mask &= self.importance >= query.min_importance
+        admitted = np.flatnonzero(self._admitted(query.now, query.scopes, query.min_importance) & self.embedded)
         cosines = self.vectors @ vector
-        admitted = np.flatnonzero(mask)
         for at in descending(cosines[admitted]):
             place = int(admitted[at])
-            entry = self.entries.get(place)
-            if entry is None:
-                if len(self.entries) >= _READ_KEPT:
-                    self.entries.clear()
-                entry = self.entries[place] = layout.entry_of(self.texts[place])
-            yield self.uids[place], entry, float(cosines[place])
+            yield self.uids[place], self._entry(place), float(cosines[place])
+
+    def listed(
+        self, now: datetime | None, scopes: Sequence[str] | None, least: int | None
+    ) -> Iterator[tuple[str, MemoryEntry]]:
+        """Yield uid and entry of the admitted rows, in the order of a listing."""
+        places: list[int] = np.flatnonzero(self._admitted(now, scopes, least)).tolist()
+        for place in places:
+            yield self.uids[place], self._entry(place)
+
+    def counted(self, now: datetime | None) -> Iterator[tuple[str, int]]:
+        """Yield uid and importance of the rows that have not expired."""
+        places: list[int] = np.flatnonzero(self._admitted(now, None, None)).tolist()
+        importance: list[int] = self.importance.tolist()
+        return ((self.uids[place], importance[place]) for place in places)
+
+    def _admitted(self, now: datetime | None, scopes: Sequence[str] | None, least: int | None) -> NDArray[np.bool_]:
+        mask = np.ones(len(self.uids), dtype=np.bool_) if now is None else self.expires > layout.micros(now)
+        if scopes is not None:
+            mask &= np.isin(self.scopes, list(scopes))
+        if least is not None:
+            mask &= self.importance >= least
+        return mask
+
+    def _entry(self, place: int) -> MemoryEntry:
+        entry = self.entries.get(place)
+        if entry is None:
+            if len(self.entries) >= _READ_KEPT:
+                self.entries.clear()
+            entry = self.entries[place] = layout.entry_of(self.texts[place])
+        return entry
 
 
 class Held:
@@ -105,12 +128,17 @@ class Held:
         table = self._table.rows(layout.owned(user_id), COLUMNS)
         if table is None:
             return None
-        table = table.filter(table["vector"].is_valid())
-        uids, vectors = layout.vectors_of(table)
+        table = table.sort_by(layout.LISTING_ORDER)
+        uids: list[str] = table["uid"].to_pylist()
+        embedded = table["vector"].is_valid().to_numpy().astype(np.bool_)
+        known = layout.vectors_of(table)[1]
+        vectors: Vectors = np.zeros((len(uids), known.shape[1]), dtype=np.float32)
+        vectors[embedded] = known
         return HeldRows(
             token,
             uids,
             vectors,
+            embedded,
             {uid: place for place, uid in enumerate(uids)},
             np.array(table["scope"].to_pylist(), dtype=np.str_),
             table["importance"].to_numpy().astype(np.int64),

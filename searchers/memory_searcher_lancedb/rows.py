@@ -27,6 +27,13 @@ FORMAT = 1
 METADATA_KEY = b"memory_core"
 NEVER = 2**63 - 1
 LISTED = ("uid", "scope", "key", "importance", "updated")
+LISTING_ORDER = [
+    ("importance", "descending"),
+    ("updated", "descending"),
+    ("key", "ascending"),
+    ("scope", "ascending"),
+]
+"""The contract's order of listings, for Arrow."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from threading import RLock
 from typing import ClassVar, Literal
 
@@ -172,20 +173,16 @@ class LanceDBSearcher(MemorySearcher):
             and (scopes is None or row.entry.id.scope in scopes)
             and (least is None or row.entry.importance >= least)
         ]
-        if not seen.cleared:
+        held = None if seen.cleared else self._held.of(user_id)
+        if held is not None:
+            listed = (pair for pair in held.listed(now, scopes, least) if not seen.hides(pair[0]))
+            entries += dict(islice(listed, limit)).values()
+        elif not seen.cleared:
             condition = layout.owned(user_id, now=now, scopes=scopes, min_importance=least)
             found = self._table.rows(condition, layout.LISTED)
             if found is not None and len(found):
-                order = [
-                    ("importance", "descending"),
-                    ("updated", "descending"),
-                    ("key", "ascending"),
-                    ("scope", "ascending"),
-                ]
-                uids: list[str] = (
-                    found.sort_by(order)["uid"].slice(0, limit + len(seen.rows) + len(seen.removed)).to_pylist()
-                )
-                wanted = [uid for uid in dict.fromkeys(uids) if not seen.hides(uid)][:limit]
+                first = found.sort_by(layout.LISTING_ORDER).slice(0, limit + len(seen.rows) + len(seen.removed))
+                wanted = [uid for uid in dict.fromkeys(first["uid"].to_pylist()) if not seen.hides(uid)][:limit]
                 entries += self._entries(user_id, wanted).values()
         return sorted(entries, key=listing_order)[:limit]
 
@@ -195,12 +192,15 @@ class LanceDBSearcher(MemorySearcher):
             (now is None or not row.entry.expired(now)) and (below is None or row.entry.importance < below)
             for row in seen.rows.values()
         )
-        if not seen.cleared:
+        pairs: Iterable[tuple[str, int]] = ()
+        held = None if seen.cleared else self._held.of(user_id)
+        if held is not None:
+            pairs = held.counted(now)
+        elif not seen.cleared:
             found = self._table.rows(layout.owned(user_id, now=now), ["uid", "importance"])
             if found is not None:
                 pairs = zip(found["uid"].to_pylist(), found["importance"].to_pylist(), strict=True)
-                total += sum((below is None or importance < below) and not seen.hides(uid) for uid, importance in pairs)
-        return total
+        return total + sum((below is None or importance < below) and not seen.hides(uid) for uid, importance in pairs)
 
     def _entries(self, user_id: str, uids: Sequence[str]) -> dict[str, MemoryEntry]:
         if not uids:
@@ -225,7 +225,7 @@ class LanceDBSearcher(MemorySearcher):
         others = [uid for uid in by_uid if not seen.hides(uid)]
         held = self._held.of(query.user_id) if others else None
         if held is not None:
-            places = [held.places[uid] for uid in others if uid in held.places]
+            places = [at for uid in others if (at := held.places.get(uid)) is not None and held.embedded[at]]
             cosines = (held.vectors[places] @ vector).tolist() if places else ()
             found.update((held.uids[at], cosine) for at, cosine in zip(places, cosines, strict=True))
         elif others:

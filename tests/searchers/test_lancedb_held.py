@@ -53,7 +53,7 @@ def asked(searcher: LanceDBSearcher, monkeypatch: pytest.MonkeyPatch) -> list[in
 
 
 def made(chance: random.Random, key: str) -> MemoryEntry:
-    text = " ".join(chance.choices(WORDS, k=chance.randint(1, 5)))
+    text = " ".join(chance.choices(WORDS, k=chance.randint(1, 5))) if chance.random() < 0.9 else "…"
     scope = chance.choice(["user", "workspace"])
     expires = NOW + timedelta(days=chance.choice([-1, 1])) if chance.random() < 0.3 else None
     return entry(key, text, importance=chance.randint(1, 10), scope=scope, expires=expires)
@@ -83,7 +83,14 @@ def test_held_rows_answer_as_the_table_does(seed: int, pair: tuple[LanceDBSearch
                 assert all(ask.admits(hit.entry) and hit.entry == living[hit.entry.id.key] for hit in hits)
             ids = [one.id for one in living.values()]
             assert held.scores(ask, ids) == pytest.approx(plain.scores(ask, ids), abs=2e-6)
-        assert held.score_stats(asks) is not None or not living
+        assert held.score_stats(asks) is not None or all(one.content == "…" for one in living.values())
+        for _ in range(3):
+            for scopes in (None, ("user",)):
+                assert held.list_all("u", 9, now=NOW, scopes=scopes) == plain.list_all("u", 9, now=NOW, scopes=scopes)
+                assert held.hot("u", 9, now=NOW, scopes=scopes) == plain.hot("u", 9, now=NOW, scopes=scopes)
+            assert held.list_all("u", 99) == plain.list_all("u", 99)
+            assert held.count("u", now=NOW) == plain.count("u", now=NOW)
+            assert held.count("u", below=5) == plain.count("u", below=5)
 
 
 def test_an_unchanged_table_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +111,17 @@ def test_an_unchanged_table_is_not_asked_again(tmp_path: Path, monkeypatch: pyte
     assert len(times) == 2
     searcher.clear("u")
     assert searcher.search(query("coffee 3", top_k=4)) == []
+    searcher.close()
+
+
+def test_texts_that_say_nothing_are_listed_and_never_found(tmp_path: Path) -> None:
+    searcher = open_searcher(tmp_path)
+    searcher.apply(ChangeBatch([entry(f"k{n}", "…") for n in range(3)], [], "1", complete=True), "u")
+    searcher.flush()
+    for _ in range(3):
+        assert searcher.search(query("coffee", top_k=4)) == []
+        assert [one.id.key for one in searcher.list_all("u", 9)] == ["k0", "k1", "k2"]
+        assert searcher.count("u") == 3
     searcher.close()
 
 
