@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,13 +22,15 @@ from memory_core.evaluation.bench_stores import SEARCHERS, STORERS, Ground, prep
 from memory_core.evaluation.long_run import LongRun, Outcome, report_json, run_pair, table
 from memory_core.evaluation.long_run import run as running
 from memory_core.evaluation.long_run.day import run_all
+from memory_core.evaluation.long_run.history import History, Seen, Write, read_line
 from memory_core.evaluation.long_run.journal import Journal, journal_path, lines
 from memory_core.evaluation.long_run.player import WEIGHTS, Player
 from memory_core.evaluation.long_run.stories import Stories
-from memory_core.evaluation.long_run.verify import verify
+from memory_core.evaluation.long_run.verify import Verification, verify
 from memory_core.evaluation.long_run.worker import work
 from memory_core.model import ChangeBatch, MemoryEntry, SearchHit, SearchQuery
 from memory_core.solution import StandardSolution
+from memory_core.testing import make_entry
 from memory_searcher_fulltext.searcher import FulltextSearcher
 from memory_storer_kv.storer import KvStorer
 
@@ -218,6 +221,24 @@ def test_the_final_check_finds_what_changed_behind_the_model(
     outcome = tampered(pair, change)
     assert getattr(outcome, kind) > 0
     assert any("in the end" in fault.what for fault in outcome.faults)
+
+
+def test_what_expires_while_the_final_check_reads_is_no_ghost(tmp_path: Path) -> None:
+    """A read shows what had not expired when it began, and a large store takes its time."""
+    stories, journal = Stories(0), Journal(tmp_path / "verify")
+    stamp = stories.stamp(0, 1)
+    history = History([Write("p0-1", stamp, 0.0, 1.0, time.time() + 0.05)])
+
+    def read() -> list[MemoryEntry]:
+        time.sleep(0.1)
+        return [make_entry("p0-1", stories.text(stamp))]
+
+    nothing: Any = None
+    Verification(nothing, history, stories, journal, Random(0)).everything("the store in the end", read)
+    journal.close()
+    (seen,) = [seen for line in lines(tmp_path / "verify") if isinstance(seen := read_line(line), Seen)]
+    assert seen.stamp == stamp
+    assert history.judge(seen) is None
 
 
 def test_a_final_check_that_cannot_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

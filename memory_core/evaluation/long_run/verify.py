@@ -1,7 +1,7 @@
 """The end of a long run: a fresh process reads store and index and writes down all that it sees."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -23,7 +23,7 @@ def verify(pair: BenchPair, seed: int, journals: Sequence[Path], target: Path) -
     provider = pair.open()
     journal = Journal(target)
     try:
-        _Verification(provider.get(pair.work), history, Stories(seed), journal, Random(seed)).run()
+        Verification(provider.get(pair.work), history, Stories(seed), journal, Random(seed)).run()
     except Exception as error:  # noqa: BLE001 - whatever a backend raises is what is being looked for
         journal.line({"error": f"final check: {type(error).__name__}: {error}"})
     finally:
@@ -31,7 +31,9 @@ def verify(pair: BenchPair, seed: int, journals: Sequence[Path], target: Path) -
         provider.close()
 
 
-class _Verification:
+class Verification:
+    """What one process sees of store and index, written down in its journal."""
+
     def __init__(
         self, solution: MemorySolution, history: History, stories: Stories, journal: Journal, source: Random
     ) -> None:
@@ -42,8 +44,9 @@ class _Verification:
         self._source = source
 
     def run(self) -> None:
-        self._everything("the store in the end", list(self._read_store()))
-        self._everything("the list in the end", self._solution.list_all(limit=EVERYTHING))
+        """Read everything, and search for what is there and for what is not."""
+        self.everything("the store in the end", self._read_store)
+        self.everything("the list in the end", lambda: self._solution.list_all(limit=EVERYTHING))
         self._searches()
         for problem in self._solution.problems():
             if problem.severity == "error":
@@ -52,15 +55,20 @@ class _Verification:
     def _read_store(self) -> list[MemoryEntry]:
         return list(self._solution.storer.scan(SHARED_USER_ID))
 
-    def _everything(self, how: str, entries: list[MemoryEntry]) -> None:
-        """Write down every key that is there and, of all that were ever written, every one that is not."""
-        moment = time.time()
+    def everything(self, how: str, read: Callable[[], Sequence[MemoryEntry]]) -> None:
+        """Write down every key that is there and, of all that were ever written, every one that is not.
+
+        What expires while it is read may still be shown.
+        """
+        begin = time.time()
+        entries = read()
+        end = time.time()
         there = {entry.id.key: self._stories.read(entry) for entry in entries}
         for key, stamp in there.items():
-            self._journal.note(Seen(key, stamp, moment, moment, how))
+            self._journal.note(Seen(key, stamp, begin, end, how))
         for key in self._history.keys:
             if key not in there:
-                self._journal.note(Seen(key, None, moment, moment, how))
+                self._journal.note(Seen(key, None, begin, end, how))
         if len(there) < len(entries):
             self._journal.line({"error": f"{how}: one key is there twice"})
         self._journal.line({"entries": len(entries)})
