@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from datetime import datetime
+from heapq import nsmallest
 from threading import RLock
 
 import numpy as np
@@ -172,14 +173,13 @@ class UserMatrix:
         """Return entries by importance, then newest, then key."""
         with self.lock:
             rows = np.flatnonzero(self._admitted(now, scopes))
-            order = rows[np.lexsort((-self._updated[rows], -self._importance[rows]))]
-            if len(order) > limit:
-                last = order[limit - 1]
-                importance, updated = self._importance[order], self._updated[order]
-                before = (importance > self._importance[last]) | (
-                    (importance == self._importance[last]) & (updated >= self._updated[last])
-                )
-                order = order[before]
-            places: list[int] = order.tolist()
+            if len(rows) > limit:
+                importance = self._importance[rows]
+                least = np.partition(importance, len(rows) - limit)[len(rows) - limit]
+                above, level = rows[importance > least], rows[importance == least]
+                updated = self._updated[level]
+                place = len(level) - (limit - len(above))
+                rows = np.concatenate((above, level[updated >= np.partition(updated, place)[place]]))
+            places: list[int] = rows.tolist()
             entries = [self._entries[row] for row in places]
-        return sorted(entries, key=listing_order)[:limit]
+        return nsmallest(limit, entries, key=listing_order)

@@ -1,15 +1,18 @@
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from threading import Thread
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memory_core.cached_embedder import CachedEmbedder
 from memory_core.contracts import BackendContext
 from memory_core.embedding_cache import FILE_NAME, EmbeddingCache
 from memory_core.errors import IndexUnavailableError
-from memory_core.model import ChangeBatch, SearchQuery
+from memory_core.model import ChangeBatch, SearchQuery, listing_order
 from memory_core.testing import FakeClock, SearcherContract, make_entry
 from memory_core.testing.clock import START
 from memory_core.testing.fake_embedder import FakeEmbedder
@@ -50,6 +53,18 @@ def test_text_without_content_is_never_near_anything() -> None:
     assert searcher.search(query("…")) == []
     assert searcher.score_stats(query("…")) is None
     assert searcher.scores(query("coffee"), [make_entry("dots").id]) == {}
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 2)), max_size=12), st.integers(1, 13))
+def test_the_first_of_a_listing_are_those_of_the_whole(facts: list[tuple[int, int]], limit: int) -> None:
+    searcher = NumpySearcher(FakeEmbedder())
+    entries = [
+        make_entry(f"k{n:02}", "tea", importance=importance, at=START + timedelta(seconds=age))
+        for n, (importance, age) in enumerate(facts)
+    ]
+    searcher.apply(ChangeBatch(entries[::-1], [], "1", complete=True), "shared")
+    assert searcher.list_all("shared", limit) == sorted(entries, key=listing_order)[:limit]
+    searcher.close()
 
 
 def test_a_failing_model_leaves_the_index_as_it_was() -> None:
