@@ -57,13 +57,19 @@ def median_s(run: Callable[[], object], times: int, clock: Callable[[], float] =
 
 def in_turn(ours: Callable[[T], object], bare: Callable[[T], object], given: Iterable[T]) -> tuple[float, float]:
     """Return the median seconds of both, called in turn for each item: a busy machine slows both."""
-    times: tuple[list[float], list[float]] = ([], [])
+    one, other = medians_in_turn(given, ours, bare)
+    return one, other
+
+
+def medians_in_turn(given: Iterable[T], *runs: Callable[[T], object]) -> list[float]:
+    """Return the median seconds of each of several calls, called in turn for each item."""
+    times: list[list[float]] = [[] for _ in runs]
     for item in given:
-        for run, into in zip((ours, bare), times, strict=True):
+        for run, into in zip(runs, times, strict=True):
             start = time.perf_counter()
             run(item)
             into.append(time.perf_counter() - start)
-    return statistics.median(times[0]), statistics.median(times[1])
+    return [statistics.median(taken) for taken in times]
 
 
 def ratio(name: str, measured: tuple[float, float], bare: str, bound: float | None) -> Row:

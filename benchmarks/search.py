@@ -19,7 +19,7 @@ import numpy as np
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])  # started by its path, Python would look in this folder
 
-from benchmarks._measure import Row, arguments, folder, report
+from benchmarks._measure import Row, arguments, folder, medians_in_turn, report
 from memory_core.cached_embedder import CachedEmbedder
 from memory_core.contracts import Embedder, MemorySearcher
 from memory_core.embedding_cache import EmbeddingCache
@@ -93,13 +93,7 @@ def side_by_side(runs: int, *measured: Callable[[int], object]) -> list[float]:
     for run in measured:
         run(0)
         run(1)
-    times: list[list[float]] = [[] for _ in measured]
-    for number in range(runs):
-        for place, run in enumerate(measured):
-            began = time.perf_counter()
-            run(number * 7)
-            times[place].append((time.perf_counter() - began) * 1e3)
-    return [statistics.median(taken) for taken in times]
+    return [taken * 1e3 for taken in medians_in_turn(range(0, runs * 7, 7), *measured)]
 
 
 def bare_table(root: Path, model: Numbered, numbers: Sequence[int]) -> Any:

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
@@ -94,32 +94,35 @@ class Ranking:
     def scores(self, rows: Sequence[int], terms: Weighed) -> dict[int, float]:
         """Return the score of each of some rows, all of them filled."""
         if self._statistics.count < _BOUNDS_FROM:
-            told, by_text = dict.fromkeys(rows, 0.0), terms.weights
-        else:
-            self._impacts.fit(self._statistics.mean)
-            told, by_text = self._told(from_rows(rows, max(rows, default=0)), terms), terms.idle
-        if by_text:
-            add = scorer(by_text, self._statistics.mean)
-            found = self._db.execute(
-                "SELECT rowid, tokens, length FROM docs WHERE rowid IN (SELECT value FROM json_each(?))",
-                (json.dumps(list(rows)),),
-            )
-            told = {row: told[row] + add(text, length) for row, text, length in found}
-        return told
+            return self._by_text(rows, terms.weights)
+        self._impacts.fit(self._statistics.mean)
+        told = self._told(from_rows(rows, max(rows, default=0)), terms)
+        idle = self._by_text(rows, terms.idle)
+        return {row: told[row] + idle[row] for row in rows}
 
     def _told(self, entries: int, terms: Weighed) -> dict[int, float]:
         """Return row → score of a set of entries, without the idle terms."""
         return scores(entries, terms.telling, self._impacts, self._statistics.mean)
 
+    def _by_text(self, rows: Collection[int], weights: Mapping[str, float]) -> dict[int, float]:
+        """Return what some terms add to the score of each row, counted in its text."""
+        if not weights:
+            return dict.fromkeys(rows, 0.0)
+        score = scorer(weights, self._statistics.mean)
+        found = self._db.execute(
+            "SELECT rowid, tokens, length FROM docs WHERE rowid IN (SELECT value FROM json_each(?))",
+            (json.dumps(list(rows)),),
+        )
+        return {row: score(text, length) for row, text, length in found}
+
     def _read(self, told: Mapping[int, float], terms: Weighed) -> list[Row]:
         """Return rows by what is told of them, with what the idle terms add."""
+        idle = self._by_text(told.keys(), terms.idle)
         found = self._db.execute(
-            "SELECT rowid, importance, updated, key, scope, tokens, length FROM docs "
-            "WHERE rowid IN (SELECT value FROM json_each(?))",
+            "SELECT rowid, importance, updated, key, scope FROM docs WHERE rowid IN (SELECT value FROM json_each(?))",
             (json.dumps(list(told)),),
         )
-        add = scorer(terms.idle, self._statistics.mean)
-        return [Row(told[row] + add(text, length), row, *facts) for row, *facts, text, length in found]
+        return [Row(told[row] + idle[row], row, *facts) for row, *facts in found]
 
     def _admit(self, entries: int, query: SearchQuery) -> int:
         """Return those of a set of entries that the query's filters let through."""

@@ -42,7 +42,7 @@ class HybridSearcher(MemorySearcher):
         super().__init__()
         self._options = options or HybridOptions()
         self._stages = tuple(stages)
-        self._depth = max(self._options.depth, *(stage.depth for stage in stages if isinstance(stage, Rerank)), 1)
+        self._depth = max([self._options.depth, *(stage.depth for stage in stages if isinstance(stage, Rerank))])
         self._arms = Arms(arms)
         lexical = [name for name, arm in arms.items() if arm.kind == "lexical"]
         # Without a lexical arm nothing could be found at once: then all are brought up before a search.
