@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_core.contracts import Clock, MemorySearcher, MemoryStorer
 from memory_core.errors import StorageUnavailableError
-from memory_core.model import ChangeBatch, MemoryEntry, MemoryId
+from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit
 from memory_core.solution import StandardSolution
 from memory_core.testing import FakeClock
 from memory_searcher_fulltext.searcher import FulltextSearcher
@@ -71,3 +71,10 @@ def make_solution(
 def solution_over(storer: MemoryStorer, clock: FakeClock) -> StandardSolution:
     """Return another solution over the same store, as another process would open it."""
     return StandardSolution(storer, FulltextSearcher(), SCOPES, clock=clock)
+
+
+Parts = tuple[StandardSolution, FailingStorer, FakeClock]
+
+
+def keys(found: list[SearchHit] | list[MemoryEntry]) -> list[str]:
+    return [(item.entry if isinstance(item, SearchHit) else item).id.key for item in found]

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 
 from memory_core.context import CompactionConfig, ToolResultEvictionConfig
 from memory_core.errors import ConfigError
 from memory_core.harness import HarnessEngine
-from memory_core.ledger import FlushTrigger, MemoryConfig
 from memory_core.sessions import InMemorySessions, text_of
 from tests.harness.chat_server import (
     ChatServer,
@@ -28,6 +26,7 @@ from tests.harness.chat_server import (
 from tests.harness.conftest import chat_model
 
 Serve = Callable[[Script], ChatServer]
+
 EngineAt = Callable[..., HarnessEngine]
 
 FACT = "The user prefers the editor vim"
@@ -207,98 +206,6 @@ async def test_an_overflow_recovers_once(serve: Serve, engine_at: EngineAt, stre
         assert await engine.drain()
 
 
-async def test_a_second_overflow_goes_to_the_caller(serve: Serve, engine_at: EngineAt) -> None:
-    chat = 0
-
-    def script(request: Request) -> Say:
-        nonlocal chat
-        if is_flush(request):
-            return Say("SESSION INTENT: numbers")
-        chat += 1
-        return overflow() if chat > 4 else Say("fine")
-
-    server = serve(script)
-    async with engine_at(server, session_window_size=100) as engine:
-        for number in range(4):
-            await engine.prompt(f"number {number}", session="s")
-        before = engine.get_session("s").messages()
-        with pytest.raises(ModelHTTPError, match="maximum context"):
-            await engine.prompt("one more", session="s")
-        assert chat == 6
-        assert engine.get_session("s").messages() == before
-
-
-async def test_without_compaction_an_overflow_goes_to_the_caller(serve: Serve, engine_at: EngineAt) -> None:
-    server = serve(lambda _request: overflow())
-    async with engine_at(server, compaction=False) as engine:
-        with pytest.raises(ModelHTTPError):
-            await engine.prompt("hello", session="s")
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("status", [401, 429, 500, 503])
-async def test_an_error_leaves_the_session_as_it_was(serve: Serve, engine_at: EngineAt, status: int) -> None:
-    failing = False
-
-    def script(request: Request) -> Say:
-        return Say(status=status) if failing and not is_flush(request) else Say("ok")
-
-    async with engine_at(serve(script)) as engine:
-        await engine.prompt("hello", session="s")
-        before = engine.get_session("s").messages()
-        failing = True
-        with pytest.raises(ModelHTTPError):
-            await engine.prompt("again", session="s")
-        with pytest.raises(ModelHTTPError):
-            [piece async for piece in engine.stream("again", session="s")]
-        assert engine.get_session("s").messages() == before
-        failing = False
-        assert str(await engine.prompt("again", session="s")) == "ok"
-
-
-async def test_a_rate_limit_that_passes_is_waited_out_by_the_client(serve: Serve, engine_at: EngineAt) -> None:
-    answers = iter([Say(status=429), Say("ok")])
-    server = serve(lambda request: Say("NO_REPLY") if is_flush(request) else next(answers))
-    async with engine_at(server, model=chat_model(server, retries=1)) as engine:
-        assert str(await engine.prompt("hello", session="s")) == "ok"
-
-
-async def test_a_time_out_is_an_error_and_the_next_prompt_works(serve: Serve, engine_at: EngineAt) -> None:
-    slow = True
-    server = serve(lambda request: Say("ok", delay_s=1.0 if slow and not is_flush(request) else 0.0))
-    async with engine_at(server, model=chat_model(server, timeout_s=0.2)) as engine:
-        with pytest.raises(ModelAPIError):
-            await engine.prompt("hello", session="s")
-        slow = False
-        assert str(await engine.prompt("hello", session="s")) == "ok"
-        assert len(engine.get_session("s").messages()) == 2
-
-
-async def test_a_cut_stream_is_an_error_and_leaves_the_session(serve: Serve, engine_at: EngineAt) -> None:
-    cut = True
-
-    def script(request: Request) -> Say:
-        return Say("a long answer in many pieces", cut=2 if cut and not is_flush(request) else None)
-
-    async with engine_at(serve(script)) as engine:
-        stream = engine.stream("hello", session="s")
-        assert await anext(stream)
-        with pytest.raises(Exception, match=r"(?i)chunk|connection|incomplete|peer"):
-            [piece async for piece in stream]
-        assert engine.get_session("s").messages() == []
-        cut = False
-        assert "".join([piece async for piece in engine.stream("hello", session="s")]).endswith("pieces")
-
-
-async def test_a_stream_that_is_given_up_frees_its_session(serve: Serve, engine_at: EngineAt) -> None:
-    async with engine_at(serve(lambda _request: Say("a long answer in many pieces"))) as engine:
-        stream = engine.stream("hello", session="s")
-        assert await anext(stream)
-        await stream.aclose()
-        assert engine.get_session("s").messages() == []
-        assert str(await asyncio.wait_for(engine.prompt("hello", session="s"), 5)) == "a long answer in many pieces"
-
-
 async def test_one_session_is_served_in_order_and_different_ones_side_by_side(
     serve: Serve, engine_at: EngineAt
 ) -> None:
@@ -324,68 +231,6 @@ async def test_one_session_is_served_in_order_and_different_ones_side_by_side(
             assert said == [text for number in range(4) for text in (f"{name} {number}", "ok")]
     assert most["same"] == 1
     assert most["all"] > 1
-
-
-async def test_a_slow_flush_does_not_hold_up_the_reply_and_is_not_lost(serve: Serve, engine_at: EngineAt) -> None:
-    flushing = asyncio.Event()
-
-    def script(request: Request) -> Say:
-        if not is_flush(request):
-            return Say("ok")
-        loop.call_soon_threadsafe(flushing.set)
-        return Say("- Deploys with Docker", delay_s=0.3)
-
-    loop = asyncio.get_running_loop()
-    engine = engine_at(serve(script))
-    await engine.prompt("hello", session="s")
-    assert engine.health().pending > 0  # the reply is here, the flush is not
-    assert not (engine.workspace / "memory").exists() or not list((engine.workspace / "memory").glob("20*.md"))
-    await asyncio.wait_for(flushing.wait(), 5)
-    assert not await engine.drain(timeout_s=0.01)
-    assert await engine.close()
-    assert "Docker" in next((engine.workspace / "memory").glob("20*.md")).read_text("utf-8")
-    with pytest.raises(ConfigError, match="closed"):
-        await engine.prompt("hello", session="s")
-
-
-async def test_what_throttling_kept_back_is_flushed_at_the_end(serve: Serve, engine_at: EngineAt) -> None:
-    from datetime import timedelta
-
-    server = serve(lambda request: Say("- A fact" if is_flush(request) else "ok"))
-    config = MemoryConfig(flush_trigger=FlushTrigger.throttled(timedelta(hours=1)))
-    async with engine_at(server, memory=config) as engine:
-        for number in range(3):
-            await engine.prompt(f"number {number}", session="s")
-        await engine.drain()
-        flushes = [request for request in server.requests if is_flush(request) and "number 0" in str(request)]
-        assert len(flushes) == 1
-        assert not [request for request in server.requests if is_flush(request) and "number 2" in str(request)]
-    rest = [request for request in server.requests if is_flush(request) and "number 2" in str(request)]
-    assert len(rest) == 1
-    assert "number 1" in str(rest[0])
-
-
-async def test_a_flush_that_fails_is_reported_and_made_up_for(serve: Serve, engine_at: EngineAt) -> None:
-    failing = True
-
-    def script(request: Request) -> Say:
-        if not is_flush(request):
-            return Say("ok")
-        return Say(status=500) if failing else Say("- A fact")
-
-    server = serve(script)
-    async with engine_at(server) as engine:
-        assert str(await engine.prompt("important", session="s")) == "ok"
-        await engine.drain()
-        health = engine.health()
-        assert not health.ok
-        assert health.failures[0].job == "flush"
-        assert any("ledger-flush" in problem for problem in health.problems)
-        failing = False
-        await engine.prompt("later", session="s")
-        await engine.drain()
-        flushes = [str(request) for request in server.requests if is_flush(request)]
-        assert any("important" in request and "later" in request for request in flushes)
 
 
 async def test_a_large_tool_result_is_moved_to_a_file(serve: Serve, engine_at: EngineAt) -> None:

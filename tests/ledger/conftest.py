@@ -9,6 +9,8 @@ from memory_core.contracts import MemorySearcher
 from memory_core.ledger import Ledger
 from memory_core.testing import FakeClock
 
+from .texts import Make, write
+
 NOON = datetime(2026, 6, 2, 12, 0, tzinfo=UTC)
 
 
@@ -31,3 +33,22 @@ def make(tmp_path: Path, clock: FakeClock) -> Callable[..., Ledger]:
         return Ledger(tmp_path, model, config, clock, more.pop("timezone", "UTC"), searcher=fulltext, **more)
 
     return open_ledger
+
+
+@pytest.fixture
+def filled(make: Make, tmp_path: Path) -> Ledger:
+    write(tmp_path, "MEMORY.md", "# Memory\n\n- 用户喜欢使用Solon框架写代码\n- The user lives in Basel\n")
+    write(
+        tmp_path,
+        "memory/2026-06-01.md",
+        "# 2026-06-01\n\n## 10:00:00 +00:00\n\n- The build runs on Redis 7\n  and C++20\n",
+    )
+    write(
+        tmp_path,
+        "memory/2026-06-02.md",
+        "- The user's cat 猫 is ill\n- plan: 3.11 → 3.12\n- The user lives in Basel.\n",
+    )
+    write(tmp_path, "memory/archive/2025-01-01.md", "- archived penguin\n")
+    write(tmp_path, "memory/.hidden.md", "- hidden penguin\n")
+    write(tmp_path, "memory/data.json", "penguin")
+    return make()

@@ -9,7 +9,7 @@ import numpy as np
 
 from memory_core.cached_embedder import CachedEmbedder
 from memory_core.embedding_cache import EmbeddingCache
-from memory_core.model import MemoryEntry, MemoryId, SearchQuery
+from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchQuery
 from memory_core.naming import short_hash
 from memory_core.text import tokens
 from memory_core.vectors import TextEmbedder
@@ -76,3 +76,7 @@ def open_searcher(folder: Path, embedder: TextEmbedder | None = None, **options:
     table = LanceTable(options.pop("uri", str(folder / "table")), folder / "write.lock", **options)
     cache = EmbeddingCache(folder / "cache" / "embeddings.sqlite3")
     return LanceDBSearcher(table, CachedEmbedder(embedder or HashEmbedder(), cache), **own)
+
+
+def batch(*upserts: Any, removals: tuple[MemoryId, ...] = (), cursor: str = "1", complete: bool = False) -> ChangeBatch:
+    return ChangeBatch(upserts, removals, cursor, complete)
