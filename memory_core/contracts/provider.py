@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 
 from memory_core.contracts.solution import MemorySolution
+from memory_core.locales import language
 
 
 class MemorySolutionProvider(ABC):
@@ -19,7 +20,7 @@ class MemorySolutionProvider(ABC):
 
     def scopes_description(self, locale: str = "en") -> str:
         """Return one sentence for the model: which scopes there are and when to use which."""
-        if locale.startswith("zh"):
+        if language(locale) == "zh":
             return "存储作用域：workspace（当前工作区，默认）或 user（用户全局）。跨项目通用的认知请存入 user。"
         return "Scope: workspace (this project, the default) or user (everywhere; for what holds across projects)."
 

@@ -26,7 +26,8 @@ from memory_core.ledger.results import ConsolidationResult, FlushReason, FlushRe
 from memory_core.ledger.saving import Saved, save
 from memory_core.ledger.searching import searcher_builder
 from memory_core.ledger.state import LedgerState
-from memory_core.ledger.wording import language, wording_for
+from memory_core.ledger.wording import wording_for
+from memory_core.locales import language
 from memory_core.sessions.messages import Message
 from memory_core.tracing import span
 

@@ -4,6 +4,8 @@ They are public so that you can append rules of your own:
 `MemoryConfig(flush_prompt=DEFAULT_FLUSH_PROMPT + "\n- Never record names of customers.")`.
 """
 
+from memory_core.locales import language
+
 NO_REPLY = "NO_REPLY"
 """What the model answers when there is nothing to record."""
 
@@ -72,9 +74,9 @@ DEFAULT_CONSOLIDATION_PROMPT_ZH = """\
 
 def default_flush_prompt(locale: str) -> str:
     """Return the flush prompt in that locale (`en` or `zh`)."""
-    return DEFAULT_FLUSH_PROMPT_ZH if locale.startswith("zh") else DEFAULT_FLUSH_PROMPT
+    return DEFAULT_FLUSH_PROMPT_ZH if language(locale) == "zh" else DEFAULT_FLUSH_PROMPT
 
 
 def default_consolidation_prompt(locale: str) -> str:
     """Return the consolidation template, with its two `%d`, in that locale (`en` or `zh`)."""
-    return DEFAULT_CONSOLIDATION_PROMPT_ZH if locale.startswith("zh") else DEFAULT_CONSOLIDATION_PROMPT
+    return DEFAULT_CONSOLIDATION_PROMPT_ZH if language(locale) == "zh" else DEFAULT_CONSOLIDATION_PROMPT

@@ -9,7 +9,8 @@ from memory_core.errors import MemoryCoreError
 from memory_core.ledger.index import MAX_HITS, LedgerHit
 from memory_core.ledger.inject import DEFAULT_BUDGET_TOKENS, check_budget
 from memory_core.ledger.ledger import Ledger
-from memory_core.ledger.wording import language, wording_for
+from memory_core.ledger.wording import wording_for
+from memory_core.locales import language
 from memory_core.talent.fence import one_line, quoted, shorten
 from memory_core.talent.specs import ToolContext, ToolResult, ToolSpec, check_arguments, parse_whole
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memory_core.errors import ConfigError, did_you_mean
+from memory_core.locales import language
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +97,7 @@ ZH = Wording(
 )
 
 
-_BY_LOCALE = {"en": EN, "zh": ZH}
-
-
-def language(locale: str) -> str:
-    """Return `en` or `zh` for a locale such as `zh-CN`.
-
-    Raises:
-        ConfigError: There are no texts in that language.
-    """
-    found = locale.replace("_", "-").split("-")[0].lower()
-    if found not in _BY_LOCALE:
-        raise ConfigError(f"There is no locale {locale!r}.{did_you_mean(locale, _BY_LOCALE)} There are: en, zh.")
-    return found
+_BY_LANGUAGE = {"en": EN, "zh": ZH}
 
 
 def wording_for(locale: str) -> Wording:
@@ -118,4 +106,4 @@ def wording_for(locale: str) -> Wording:
     Raises:
         ConfigError: As `language`.
     """
-    return _BY_LOCALE[language(locale)]
+    return _BY_LANGUAGE[language(locale)]

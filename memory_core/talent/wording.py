@@ -5,7 +5,7 @@ A wording is a frozen set of templates; tests check that both languages have the
 
 from dataclasses import dataclass
 
-from memory_core.errors import ConfigError, did_you_mean
+from memory_core.locales import language
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ ZH = Wording(
     none_yet="目前还没有任何记忆。",
 )
 
-_BY_LOCALE = {"en": EN, "zh": ZH}
+_BY_LANGUAGE = {"en": EN, "zh": ZH}
 
 
 def wording(locale: str) -> Wording:
@@ -188,7 +188,4 @@ def wording(locale: str) -> Wording:
     Raises:
         ConfigError: There is no wording for that language.
     """
-    found = _BY_LOCALE.get(locale.replace("_", "-").split("-")[0].lower())
-    if found is None:
-        raise ConfigError(f"There is no locale {locale!r}.{did_you_mean(locale, _BY_LOCALE)} There are: en, zh.")
-    return found
+    return _BY_LANGUAGE[language(locale)]
