@@ -16,6 +16,11 @@ def short_hash(text: str | bytes, size: int = 5) -> str:
     return blake2b(text.encode() if isinstance(text, str) else text, digest_size=size).hexdigest()
 
 
+def joined(*names: str) -> str:
+    """Return one text for several names, with `/` between them; different names never give the same one."""
+    return "/".join(name.replace("%", "%25").replace("/", "%2F") for name in names)
+
+
 @lru_cache(maxsize=4096)
 def slug(name: str) -> str:
     """Return a readable file name (without ending) for `name`, the same on every file system.

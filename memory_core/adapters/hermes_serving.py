@@ -12,15 +12,14 @@ from memory_core.contracts import MemorySolutionProvider
 from memory_core.errors import StorageUnavailableError
 from memory_core.ledger.combined import CombinedTalent
 from memory_core.ledger.ledger import Ledger
-from memory_core.ledger.opening import open_ledger
+from memory_core.ledger.opening import open_ledger, user_folder
 from memory_core.ledger.talent import LedgerTalent
 from memory_core.loading import load_provider
 from memory_core.model import SHARED_USER_ID, clean_name
-from memory_core.naming import slug
+from memory_core.naming import joined
 from memory_core.talent import MemoryTalent, ToolContext
 from memory_core.talent.wording import wording
 
-USERS = "users"
 """The folder of the named users' ledgers: a ledger is a set of files, so each user has one of their own."""
 
 
@@ -76,7 +75,7 @@ class Serving:
 
     def isolation_key(self, session_id: str) -> str:
         """Return whose throttle a flush counts for."""
-        return f"{self.user or SHARED_USER_ID}/{session_id or 'tmp'}"
+        return joined(self.user or SHARED_USER_ID, session_id or "tmp")
 
     def close(self) -> None:
         """Close the ledger's index and the stores."""
@@ -95,7 +94,7 @@ def open_serving(options: HermesOptions, hermes_home: Path, user: str | None, mo
     """
     workspace = options.folder(hermes_home)
     user_id = None if user is None else clean_name(user, "user id")
-    files = workspace if user_id is None else workspace / USERS / slug(user_id)
+    files = user_folder(workspace, user_id)
     try:
         (files if options.ledger else workspace).mkdir(parents=True, exist_ok=True)
     except OSError as error:

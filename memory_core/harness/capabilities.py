@@ -3,34 +3,31 @@
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelMessage, TextContent
+from pydantic_ai.messages import TextContent
 from pydantic_ai.run import AgentRunResult
 from pydantic_ai.tools import RunContext
 
 from memory_core.contracts import MemorySolutionProvider
 from memory_core.harness.background import Background
+from memory_core.harness.flushing import Flushes
 from memory_core.harness.scope import RunScope, scope_of
 from memory_core.harness.toolset import SpecToolset
 from memory_core.ledger.combined import CombinedTalent
 from memory_core.ledger.ledger import Ledger
 from memory_core.ledger.results import FlushReason
 from memory_core.ledger.talent import LedgerTalent
-from memory_core.sessions.converters.pydantic_ai import from_pydantic_ai
 from memory_core.sessions.messages import Message
 from memory_core.talent.specs import ToolSpec
 from memory_core.talent.talent import MemoryTalent
 
 C = TypeVar("C")
 Instructions = Callable[[RunContext[Any]], Awaitable[str]]
-
-MAX_UNFLUSHED = 400
-"""From this many messages on, a throttled flush runs all the same: they are kept in memory until then."""
+LedgerOfUser = Callable[[str, str | None], Ledger | None]
+"""From a working directory and a user to the ledger of that user, if there is one."""
 
 
 class MemoryCapability(AbstractCapability[Any]):
@@ -80,7 +77,7 @@ class MemoryCapability(AbstractCapability[Any]):
         if not self.tools or (ledger is not None and ledger.memory is not None):
             return []
         specs = talent_for(self.talent, scope).tools()
-        if ledger is None or not ledger.serves_tools:
+        if ledger is None or not ledger.serves_tools(ctx):
             return specs
         return ledger.merged(ctx, talent_for(self.talent, scope), scope)
 
@@ -98,15 +95,6 @@ class MemoryCapability(AbstractCapability[Any]):
         )
 
 
-@dataclass(slots=True)
-class _Unflushed:
-    """What the runs of one isolation key added since the last flush."""
-
-    ledger: Ledger
-    scope: RunScope
-    messages: list[ModelMessage] = field(default_factory=list[ModelMessage])
-
-
 class LedgerCapability(AbstractCapability[Any]):
     """The ledger: `MEMORY.md` in the instructions, its tools, and a flush with upkeep after every run.
 
@@ -116,6 +104,8 @@ class LedgerCapability(AbstractCapability[Any]):
     Args:
         ledger: The ledger, or a function that gives the ledger of a working directory. One without a model uses the
             agent's.
+        users: Gives the ledger of a working directory and another user than `user_id`. A ledger's files are for all who
+            share it: without this function, runs of other users have none.
         memory: Serve this talent too, as one with the ledger. A `MemoryCapability` beside this one does the same.
         background: Where the flush runs; by default the capability's own.
         cwd, session_id, user_id: As for `MemoryCapability`.
@@ -126,6 +116,7 @@ class LedgerCapability(AbstractCapability[Any]):
         self,
         ledger: Ledger | Callable[[str], Ledger],
         *,
+        users: LedgerOfUser | None = None,
         memory: MemoryTalent | None = None,
         background: Background | None = None,
         cwd: Path | str = ".",
@@ -134,13 +125,14 @@ class LedgerCapability(AbstractCapability[Any]):
         tools: bool = True,
     ) -> None:
         self.talent = LedgerTalent(ledger)
+        self.users = users
         self.memory = memory
         self.background = background or Background()
         self.default = RunScope(str(cwd), session_id, user_id)
         self.tools = tools
         self.enabled = True
         self.id = "memory_core_ledger"
-        self._unflushed: dict[str, _Unflushed] = {}
+        self._flushes = Flushes(self.background)
 
     def get_toolset(self) -> SpecToolset:
         """Return the tools, asked for again at every step."""
@@ -151,29 +143,24 @@ class LedgerCapability(AbstractCapability[Any]):
         return self._instructions
 
     async def before_run(self, ctx: RunContext[Any]) -> None:
-        """Give the agent's model to a ledger that has none."""
-        if self.enabled:
-            self.talent.ledger(self._scope(ctx).cwd).adopt_model(ctx.model)
+        """Give the agent's model to a ledger that has none; that of this run, if the agent itself has none."""
+        ledger = self.ledger(self._scope(ctx))
+        if ledger is not None:
+            ledger.adopt_model(getattr(ctx.agent, "model", None) or ctx.model)
 
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         """Start the flush of what the run added, and return without waiting for it."""
-        if self.enabled:
-            scope = self._scope(ctx)
-            ledger = self.talent.ledger(scope.cwd)
-            if not ledger.disable_memory_hooks:
-                key = scope.isolation_key
-                self._unflushed.setdefault(key, _Unflushed(ledger, scope)).messages += result.new_messages()
-                self.background.submit("flush", lambda: self._flush(key), key)
+        scope = self._scope(ctx)
+        ledger = self.ledger(scope)
+        if ledger is not None and not ledger.disable_memory_hooks:
+            self._flushes.after_run(ledger, scope, result.new_messages())
         return result
 
     def flush_soon(self, scope: RunScope, messages: Sequence[Message], reason: FlushReason = "compaction") -> None:
         """Start a flush of messages that a compaction takes out of the context; it ignores the throttle."""
-        ledger = self.talent.ledger(scope.cwd)
-        if self.enabled and not ledger.disable_memory_hooks:
-            kept = list(messages)
-            self.background.submit(
-                "flush before compaction", lambda: self._flush_now(ledger, scope, kept, reason), scope.isolation_key
-            )
+        ledger = self.ledger(scope)
+        if ledger is not None and not ledger.disable_memory_hooks:
+            self._flushes.now(ledger, scope, messages, reason)
 
     async def drain(self, timeout_s: float | None = None) -> bool:
         """Wait for the flushes under way; return False on a time-out."""
@@ -183,28 +170,40 @@ class LedgerCapability(AbstractCapability[Any]):
         """Flush also what throttling kept back, or what failed before, and wait; return False on a time-out."""
         if not await self.background.drain(timeout_s):
             return False
-        for key in list(self._unflushed):
-            self.background.submit("last flush", partial(self._flush_rest, key), key)
+        self._flushes.rest()
         return await self.background.drain(timeout_s)
 
     def _scope(self, ctx: RunContext[Any]) -> RunScope:
         return scope_of(ctx.deps, self.default)
 
+    def ledger(self, scope: RunScope) -> Ledger | None:
+        """Return the ledger that serves a scope; None where there is none for its user, or all is off."""
+        if not self.enabled:
+            return None
+        if scope.user_id == self.default.user_id:
+            return self.talent.ledger(scope.cwd)
+        return self.users(scope.cwd, scope.user_id) if self.users is not None else None
+
+    def _ledger_talent(self, scope: RunScope) -> LedgerTalent | None:
+        ledger = self.ledger(scope)
+        return None if ledger is None else LedgerTalent(ledger, budget_tokens=self.talent.budget_tokens)
+
     def _talent(self, scope: RunScope) -> LedgerTalent | CombinedTalent | MemoryTalent | None:
         memory = None if self.memory is None else talent_for(self.memory, scope)
-        if not self.enabled:
-            return memory
-        return self.talent if memory is None else CombinedTalent(memory, self.talent)
+        files = self._ledger_talent(scope)
+        if files is None or memory is None:
+            return files or memory
+        return CombinedTalent(memory, files)
 
-    @property
-    def serves_tools(self) -> bool:
-        """Whether the ledger's own tools are on, wherever it is."""
-        return self.enabled and self.tools
+    def serves_tools(self, ctx: RunContext[Any]) -> bool:
+        """Whether the run has the ledger's own tools."""
+        return self.tools and self.ledger(self._scope(ctx)) is not None
 
     def merged(self, ctx: RunContext[Any], memory: MemoryTalent, scope: RunScope) -> Sequence[ToolSpec]:
         """Return the tools of a talent beside, its `memory_search` over this ledger too; each keeps its own scope."""
-        place = self._scope(ctx).cwd
-        here = LedgerTalent(lambda _cwd: self.talent.ledger(place))
+        here = self._ledger_talent(self._scope(ctx))
+        if here is None:
+            return memory.tools()
         names = {spec.name for spec in memory.tools()}
         return [spec for spec in CombinedTalent(memory, here).tools(scope.cwd) if spec.name in names]
 
@@ -224,56 +223,15 @@ class LedgerCapability(AbstractCapability[Any]):
 
     def _both(self, text: str, scope: RunScope) -> str:
         parts: list[str] = []
-        if self.enabled:
-            ledger = self.talent.ledger(scope.cwd)
+        files = self._ledger_talent(scope)
+        if files is not None:
+            ledger = files.ledger(scope.cwd)
             shown = self.tools or ledger.disable_memory_tools
-            parts.append(
-                self.talent.instruction(text, cwd=scope.cwd)
-                if shown
-                else ledger.context_block(self.talent.budget_tokens)
-            )
+            parts.append(files.instruction(text, cwd=scope.cwd) if shown else ledger.context_block(files.budget_tokens))
         if self.memory is not None:
             talent = talent_for(self.memory, scope)
             parts.append(talent.instruction(text, cwd=scope.cwd, session_id=session_of(scope), rules=self.tools))
         return "\n\n".join(filter(None, parts))
-
-    async def _flush(self, key: str) -> None:
-        waiting = self._unflushed.get(key)
-        if waiting is None:
-            return
-        natives = list(waiting.messages)
-        reason: FlushReason = "manual" if len(natives) > MAX_UNFLUSHED else "call"
-        result = await waiting.ledger.flush(await asyncio.to_thread(from_pydantic_ai, natives), key, reason=reason)
-        if result.status == "failed":
-            self.background.failed("flush", result.error)
-        if result.status not in ("throttled", "failed"):
-            self._forget(key, natives)
-        report = await waiting.ledger.maintain()
-        for error in report.errors:
-            self.background.failed("upkeep", error)
-
-    async def _flush_rest(self, key: str) -> None:
-        waiting = self._unflushed.get(key)
-        if waiting is not None:
-            natives = list(waiting.messages)
-            await self._flush_now(
-                waiting.ledger, waiting.scope, await asyncio.to_thread(from_pydantic_ai, natives), "manual"
-            )
-            self._forget(key, natives)
-
-    async def _flush_now(
-        self, ledger: Ledger, scope: RunScope, messages: Sequence[Message], reason: FlushReason
-    ) -> None:
-        result = await ledger.flush(messages, scope.isolation_key, reason=reason)
-        if result.status == "failed":
-            self.background.failed(f"flush ({reason})", result.error)
-
-    def _forget(self, key: str, flushed: Sequence[ModelMessage]) -> None:
-        waiting = self._unflushed[key]
-        gone = {id(message) for message in flushed}
-        waiting.messages = [message for message in waiting.messages if id(message) not in gone]
-        if not waiting.messages:
-            del self._unflushed[key]
 
 
 def beside(ctx: RunContext[Any], kind: type[C]) -> C | None:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from memory_core.contracts import MemorySolutionProvider
 from memory_core.harness.background import Background
+from memory_core.harness.building import UserLedgers
 from memory_core.harness.capabilities import LedgerCapability
 from memory_core.harness.health import Health, collect
 from memory_core.harness.portal import Portal
@@ -25,6 +26,7 @@ class EngineEnding:
     _closed: bool
     _memory_enabled: bool
     _ledger: Ledger | None
+    _user_ledgers: UserLedgers | None
     _ledger_capability: LedgerCapability | None
     _own_ledger: bool
     _own_provider: bool
@@ -52,6 +54,8 @@ class EngineEnding:
         self._closed = True
         if self._own_ledger and self._ledger is not None:
             self._ledger.close()
+        if self._user_ledgers is not None:
+            self._user_ledgers.close()
         if self._own_provider:
             self._provider.close()
         return done

@@ -5,8 +5,9 @@ Over the three capabilities of this package; it adds sessions, their order, and 
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,10 +20,11 @@ from memory_core.context.config import CompactionConfig, ToolResultEvictionConfi
 from memory_core.context.plan import Plan
 from memory_core.errors import ConfigError
 from memory_core.harness.background import Background
-from memory_core.harness.building import build_compaction, build_ledger, build_provider, given_or_set
+from memory_core.harness.building import UserLedgers, build_compaction, build_ledger, build_provider, given_or_set
 from memory_core.harness.capabilities import LedgerCapability, MemoryCapability
 from memory_core.harness.context import HISTORY, Compacted, ContextCapability
 from memory_core.harness.ending import EngineEnding
+from memory_core.harness.handover import from_task
 from memory_core.harness.portal import Portal
 from memory_core.harness.queueing import KeyedQueue
 from memory_core.harness.running import Reply, Run
@@ -30,6 +32,7 @@ from memory_core.harness.scope import CURRENT, RunScope
 from memory_core.harness.settings import EngineSettings
 from memory_core.ledger.config import MemoryConfig
 from memory_core.ledger.ledger import Ledger
+from memory_core.ledger.opening import user_folder
 from memory_core.ledger.results import FlushReason
 from memory_core.plugins.registry import get_registry
 from memory_core.sessions.converters.pydantic_ai import to_pydantic_ai
@@ -162,16 +165,17 @@ class HarnessEngine(EngineSettings, EngineEnding):
             ),
         )
         self._nothing = nothing
-        self._ledger = build_ledger(
-            ledger,
-            self.workspace,
-            loaded,
-            memory,
-            memory_model,
+        build = partial(
+            build_ledger,
+            loaded=loaded,
+            config=memory,
+            model=memory_model,
             sessions=self.home / "sessions",
             disable_memory_hooks=disable_memory_hooks,
             disable_memory_tools=not tools_allowed,
         )
+        self._ledger = build(ledger, user_folder(self.workspace, user_id))
+        self._user_ledgers = UserLedgers(self.workspace, partial(build, True)) if ledger is True else None
         self._own_ledger = not isinstance(ledger, Ledger)
         self._ledger_capability: LedgerCapability | None = None
         remembering: Any
@@ -181,8 +185,10 @@ class HarnessEngine(EngineSettings, EngineEnding):
             remembering = self._ledger_capability = LedgerCapability(
                 self._ledger,
                 memory=self.memory_talent,
+                users=self._user_ledgers,
                 background=self.background,
                 cwd=self.workspace,
+                user_id=user_id,
                 tools=tools_allowed,
             )
             self._ledger_capability.enabled = memory_enabled
@@ -237,7 +243,7 @@ class HarnessEngine(EngineSettings, EngineEnding):
             result = await self.agent.run(text, message_history=run.history, model=model, deps=deps)
             return await run.finish(result)
 
-    async def stream(
+    def stream(
         self, text: Any, *, session: SessionLike = None, model: Any = None, deps: Any = None, user_id: str | None = None
     ) -> AsyncGenerator[str, None]:
         """Ask the agent and yield the text of its reply as it comes.
@@ -245,20 +251,24 @@ class HarnessEngine(EngineSettings, EngineEnding):
         The session is stored when the last piece has been taken; a stream that breaks off, or is given up, leaves it as
         it was. Raises as `prompt`.
         """
-        async with self._run(session, user_id) as run:
-            result: AgentRunResult[Any] | None = None
-            events = self.agent.run_stream_events(text, message_history=run.history, model=model, deps=deps)
-            async with events as stream:
-                async for event in stream:
-                    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
-                        if event.part.content:
-                            yield event.part.content
-                    elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
-                        yield event.delta.content_delta
-                    elif isinstance(event, AgentRunResultEvent):
-                        result = event.result
-            if result is not None:
-                await run.finish(result)
+
+        async def run_and_hand_over(hand_over: Callable[[str], Awaitable[None]]) -> None:
+            async with self._run(session, user_id) as run:
+                result: AgentRunResult[Any] | None = None
+                events = self.agent.run_stream_events(text, message_history=run.history, model=model, deps=deps)
+                async with events as stream:
+                    async for event in stream:
+                        if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+                            if event.part.content:
+                                await hand_over(event.part.content)
+                        elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+                            await hand_over(event.delta.content_delta)
+                        elif isinstance(event, AgentRunResultEvent):
+                            result = event.result
+                if result is not None:
+                    await run.finish(result)
+
+        return from_task(run_and_hand_over)
 
     def prompt_sync(self, text: Any, **more: Any) -> Reply:
         """The same as `prompt` for callers without an event loop; several threads may call it at once.
@@ -294,13 +304,8 @@ class HarnessEngine(EngineSettings, EngineEnding):
                     self.context, self.background, self.log_messages, opened, scope, stored, history, done, temporary
                 )
             finally:
-                # A stream that is given up may be closed in another context, where the tokens mean nothing.
-                try:
-                    CURRENT.reset(token)
-                    HISTORY.reset(known)
-                except ValueError:
-                    CURRENT.set(None)
-                    HISTORY.set(())
+                CURRENT.reset(token)
+                HISTORY.reset(known)
                 self._compacted.pop(opened.session_id, None)
 
     async def _before_compaction(self, scope: RunScope, plan: Plan, reason: FlushReason) -> None:

@@ -58,7 +58,18 @@ class Run:
     temporary: bool
 
     async def finish(self, result: AgentRunResult[Any]) -> Reply:
-        """Store what the prompt added, shorten the session by what was compacted, start the work that comes after."""
+        """Store what the prompt added, shorten the session by what was compacted, start the work that comes after.
+
+        Once begun all of it is done, also when the caller is cancelled meanwhile; the cancellation goes on afterwards.
+        """
+        work = asyncio.ensure_future(self._finished(result))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            await asyncio.wait([work])
+            raise
+
+    async def _finished(self, result: AgentRunResult[Any]) -> Reply:
         added = await asyncio.to_thread(self._store, result)
         if not self.temporary:
             self.background.submit(

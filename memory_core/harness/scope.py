@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from memory_core.model import SHARED_USER_ID
+from memory_core.naming import joined
 from memory_core.sessions.transcript import DEFAULT_AGENT
 
 
@@ -26,7 +27,7 @@ class RunScope:
     @property
     def isolation_key(self) -> str:
         """Whose throttle the flush counts for."""
-        return f"{self.user_id or SHARED_USER_ID}/{self.session_id or 'tmp'}"
+        return joined(self.user_id or SHARED_USER_ID, self.session_id or "tmp")
 
 
 CURRENT: ContextVar[RunScope | None] = ContextVar("memory_core_run_scope", default=None)

@@ -51,7 +51,7 @@ async def flush(job: Job, messages: Iterable[Message], isolation_key: str, reaso
         done = result.status != "failed"
     finally:
         if not done:  # also when the flush is cancelled: the next call tries again
-            claim.give_back()
+            await asyncio.to_thread(claim.give_back)
     await asyncio.to_thread(job.state.record, "flush", now, result.status, result.error)
     if result.error:
         log.warning("A flush failed: %s", result.error)

@@ -10,9 +10,16 @@ from memory_core.ledger.config import MemoryConfig
 from memory_core.ledger.ledger import Ledger
 from memory_core.ledger.models import OpenAICompatibleModel
 from memory_core.ledger.searching import searcher_builder
+from memory_core.naming import slug
 from memory_core.plugins.registry import PluginRegistry
 
+USERS = "users"
 _NOT_KNOBS = {"model", "base_url", "timezone"}
+
+
+def user_folder(workspace: Path, user_id: str | None) -> Path:
+    """Return where the ledger of a user lies who must not meet the others; None: the one that everybody shares."""
+    return workspace if user_id is None else workspace / USERS / slug(user_id)
 
 
 def open_ledger(
