@@ -4,7 +4,9 @@ import asyncio
 import math
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from threading import Lock, RLock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from memory_core.adapters.langgraph_items import FIELD, item_text, matches, memory_key, passes, plain
 from memory_core.clock import SystemClock
@@ -33,12 +35,18 @@ except ModuleNotFoundError as error:
 
 SOURCE = "langgraph"
 _FIRST_PAGE = 64
+_WORTH = 0.01  # of a lifetime: what less has passed of, is not refreshed, so that reading often does not write often
+_WRITING: WeakKeyDictionary[MemorySolution, RLock] = WeakKeyDictionary()  # whoever writes items of a solution takes it
+_NEW_LOCK = Lock()
 _FOREVER_MINUTES = 1_000 * 366 * 24 * 60
 """What lives for more than a thousand years lives for ever."""
 
 
 class SolutionStore(BaseStore):
     """Items of a graph as memories of one user in one scope. Safe for threads, tasks and several processes.
+
+    One thing is not: a read that refreshes a TTL writes, and may then undo what another process just wrote to the same
+    item. Where several processes share items with TTLs, `refresh_on_read` should be False.
 
     An item is a memory whose key is its namespace and key joined by `/`, and whose content is the text of its indexed
     fields, so that people and every other tool see it too; other memories are no items. In a batch all reads see the
@@ -73,6 +81,8 @@ class SolutionStore(BaseStore):
         self._fields = fields
         self._clock = clock or SystemClock()
         self.ttl_config = ttl
+        with _NEW_LOCK:
+            self._writing = _WRITING.setdefault(solution, RLock())
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations and return their results in order.
@@ -100,7 +110,8 @@ class SolutionStore(BaseStore):
                     raise ValueError(f"Unknown operation: {type(op).__name__}.")
             results.append(result)
         for key, op in puts.items():
-            self._put(key, op)
+            with self._writing:
+                self._put(key, op)
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -191,13 +202,20 @@ class SolutionStore(BaseStore):
         )
 
     def _refresh(self, entries: Iterable[MemoryEntry], *, wanted: bool) -> None:
+        """Let those of the entries that have a TTL live that long from now, unless they were written meanwhile."""
         if not wanted:
             return
         for entry in entries:
             item: Any = entry.metadata[FIELD]
-            if item["ttl_s"] is not None:
-                until = self._clock.now() + timedelta(seconds=item["ttl_s"])
-                self._solution.store(entry.model_copy(update={"expires_at": until}))
+            if item["ttl_s"] is None or entry.expires_at is None:
+                continue
+            lifetime = timedelta(seconds=item["ttl_s"])
+            until = self._clock.now() + lifetime
+            if until - entry.expires_at < _WORTH * lifetime:
+                continue
+            with self._writing:
+                if self._solution.recall(entry.id.key, user_id=self._user_id, scope=self._scope) == entry:
+                    self._solution.store(entry.model_copy(update={"expires_at": until}))
 
 
 def _seconds(minutes: float | None) -> int | None:

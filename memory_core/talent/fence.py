@@ -49,7 +49,12 @@ def may_open(text: str) -> bool:
 
 _OWN_TAG = re.compile(rf"{opening_of((TAG,))}|<(?={_INVISIBLE}/?{_INVISIBLE}\|)", re.IGNORECASE)
 _TAG_LIKE = re.compile(rf"<(?={_INVISIBLE}/?{_INVISIBLE}[A-Za-z!?|])|{opening_of((TAG,))}", re.IGNORECASE)
-_BLOCK = re.compile(rf"<{TAG}\b[^>]*>.*?(?:</{TAG}>|\Z)", re.DOTALL | re.IGNORECASE)
+# What opens a block ends its line, and what is inside cannot close it. An opening tag alone in its line without an end
+# goes to the end of the text; one that a sentence mentions is no block.
+_BLOCK = re.compile(
+    rf"<{TAG}(?:[ \t][^<>\n]*)?>[ \t]*\n(?:.*?</{TAG}>)|^[ \t]*<{TAG}(?:[ \t][^<>\n]*)?>[ \t]*$(?!.*</{TAG}>).*",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
 
 
 def one_line(text: str) -> str:
@@ -70,7 +75,7 @@ def fenced(lines: list[str], label: str) -> str:
 
 
 def strip_blocks(text: str) -> str:
-    """Return `text` without any block that this library injected; what is not closed goes to the end."""
+    """Return `text` without any block that this library injected; one that begins a line and never ends goes whole."""
     return _BLOCK.sub("", text) if TAG in text.lower() else text
 
 

@@ -20,7 +20,8 @@ from memory_core.policy import (
     MIN_SUMMARY_CHARS,
 )
 from memory_core.serial import to_fields
-from memory_core.talent.fence import fenced, one_line, quoted, shorten, strip_blocks
+from memory_core.talent import showing
+from memory_core.talent.fence import fenced, one_line, shorten, strip_blocks
 from memory_core.talent.schemas import tool_specs
 from memory_core.talent.settings import Count
 from memory_core.talent.specs import ToolContext, ToolResult, ToolSpec, parse_whole
@@ -35,6 +36,8 @@ NEAR_THRESHOLD = 0.5
 """From this similarity (Jaccard index of token sets) on, another key is named as alike."""
 
 _LIST_ALL = "*"
+_REASON_CHARS = 1_000  # a model that sent a million characters does not want them back
+_EXCERPT_CHARS = 4_000
 
 
 class MemoryTalent:
@@ -102,7 +105,7 @@ class MemoryTalent:
             return self._off()
         number = parse_whole(importance, MIN_IMPORTANCE, MAX_IMPORTANCE)
         if number is None:
-            return self._failure(words.bad_importance.format(value=repr(importance)))
+            return self._failure(words.bad_importance.format(value=repr(importance)[:_REASON_CHARS]))
         user_id = self.user_id(session_id)
         try:
             solution = self.provider.get(cwd)
@@ -110,10 +113,10 @@ class MemoryTalent:
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
             return self._failure(error)
         entry, previous = done.entry, done.previous
-        lines = [words.saved.format(**self._fields(entry))]
+        lines = [words.saved.format(**showing.fields(words, entry)), *self._shadow(solution, entry)]
         data: dict[str, Any] = {"entry": to_fields(entry), "previous": to_fields(previous) if previous else None}
         if previous is not None:
-            lines.append(words.overwrote.format(time=_time(previous), content=one_line(previous.content)))
+            lines.append(words.overwrote.format(time=showing.moment(previous), content=_excerpt(previous.content)))
         else:
             try:
                 near, fragments = self._near(solution, entry), self._fragments(solution, user_id)
@@ -137,7 +140,7 @@ class MemoryTalent:
             solution = self.provider.get(cwd)
             entry = solution.recall(key, user_id=user_id)
             if entry is not None:
-                text = words.found.format(**self._fields(entry), content=quoted(entry.content))
+                text = words.found.format(**showing.fields(words, entry), content=showing.whole(words, entry.content))
                 return ToolResult(text, {"entry": to_fields(entry)})
             near = self._similar_names(solution, key, user_id)
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
@@ -168,7 +171,7 @@ class MemoryTalent:
         asked = one_line(shorten(query, 200))
         if not hits:
             return ToolResult(words.no_hits.format(query=asked), {"hits": []})
-        lines = [self._line(hit.entry) for hit in hits]
+        lines = showing.lines(words, [hit.entry for hit in hits])
         data = [{**to_fields(hit.entry), "score": hit.score} for hit in hits]
         head = words.hits.format(count=len(hits), query=asked)
         return ToolResult("\n".join([head, *lines]), {"hits": data})
@@ -207,6 +210,7 @@ class MemoryTalent:
         ]
         if entry.id.key in keys_to_merge:
             lines.append(words.kept_new_key.format(key=one_line(entry.id.key)))
+        lines += self._shadow(solution, entry)
         if done.missing:
             lines.append(words.were_missing.format(keys=", ".join(map(one_line, done.missing))))
         if done.left:
@@ -287,7 +291,7 @@ class MemoryTalent:
         recorded.set("memory.entries", len(entries))
         if not entries:
             return "\n\n".join([*head, words.none_yet]) if rules else ""
-        return "\n\n".join([*head, fenced([self._line(entry) for entry in entries], words.label)])
+        return "\n\n".join([*head, fenced(showing.lines(words, entries), words.label)])
 
     def memories_for(
         self, user_input: str = "", *, cwd: Path | str = ".", session_id: str | None = None
@@ -342,39 +346,25 @@ class MemoryTalent:
             return ToolResult(words.nothing, {"entries": [], "cut": False})
         cut = len(entries) > MAX_LISTED
         shown = entries[:MAX_LISTED]
-        lines = [self._line(entry, shorten(entry.content, self.summary_length)) for entry in shown]
+        lines = [showing.line(words, entry, shorten(entry.content, self.summary_length)) for entry in shown]
         lines.insert(0, words.listed.format(count=len(shown)))
         if cut:
             lines.append(words.cut.format(count=MAX_LISTED))
         return ToolResult("\n".join(lines), {"entries": [to_fields(entry) for entry in shown], "cut": cut})
 
-    def _line(self, entry: MemoryEntry, content: str | None = None) -> str:
-        # Not by `_fields`: a prompt has many lines, and none of them says when its memory expires.
-        return self._words.line.format(
-            key=one_line(entry.id.key),
-            scope=entry.id.scope,
-            importance=entry.importance,
-            time=_time(entry),
-            content=content if content is not None else one_line(entry.content),
-        )
-
-    def _fields(self, entry: MemoryEntry) -> dict[str, object]:
-        words = self._words
-        expires = (
-            words.forever
-            if entry.expires_at is None
-            else words.until.format(time=f"{entry.expires_at:%Y-%m-%d %H:%M} UTC")
-        )
-        return {
-            "key": one_line(entry.id.key),
-            "scope": entry.id.scope,
-            "importance": entry.importance,
-            "time": _time(entry),
-            "expires": expires,
-        }
+    def _shadow(self, solution: MemorySolution, entry: MemoryEntry) -> list[str]:
+        """Say when reads give another memory of this key, because a higher scope has one."""
+        if entry.id.scope == solution.scopes[-1]:
+            return []
+        try:
+            seen = solution.recall(entry.id.key, user_id=entry.id.user_id)
+        except MemoryCoreError as error:
+            log.info("Not known whether another scope has that key: %s", error)
+            return []
+        return [] if seen is None or seen.id == entry.id else [self._words.shadowed.format(scope=seen.id.scope)]
 
     def _failure(self, error: Exception | str) -> ToolResult:
-        reason = error if isinstance(error, str) else _reason(error)
+        reason = shorten(error if isinstance(error, str) else _reason(error), _REASON_CHARS)
         return ToolResult(self._words.failed.format(reason=one_line(reason)), {"error": reason}, ok=False)
 
     def _off(self) -> ToolResult:
@@ -388,5 +378,5 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _time(entry: MemoryEntry) -> str:
-    return entry.updated_at.isoformat(" ", "minutes")[:16]  # a quarter of the time of `strftime`
+def _excerpt(content: str) -> str:
+    return one_line(content) if len(content) <= _EXCERPT_CHARS else shorten(content, _EXCERPT_CHARS)

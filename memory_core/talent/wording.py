@@ -31,6 +31,7 @@ class Wording:
     overwrote: str
     near_keys: str
     fragments: str
+    shadowed: str
     found: str
     not_found: str
     near_names: str
@@ -39,6 +40,8 @@ class Wording:
     nothing: str
     listed: str
     cut: str
+    left_out: str
+    cut_content: str
     consolidated: str
     kept_new_key: str
     were_missing: str
@@ -86,6 +89,7 @@ EN = Wording(
     overwrote="It replaced what was stored on {time}: {content}",
     near_keys="Similar memories exist: {keys}. If one of them is about the same subject, overwrite it or merge them.",
     fragments="There are {count} fragments (importance below 5). Consider merging related ones with memory_consolidate.",
+    shadowed="The scope {scope} has another memory with this key, and reads give that one.",
     found="{key} (scope {scope}, importance {importance}, stored {time}, {expires}):\n{content}",
     not_found="There is no memory with the key {key}.",
     near_names="Similar keys: {keys}.",
@@ -94,6 +98,8 @@ EN = Wording(
     nothing="Nothing is remembered yet.",
     listed="All memories ({count}), most important first:",
     cut="The list is cut at {count}; search with a query to see others.",
+    left_out="[{count} left out for their length: {keys}. memory_recall reads them one by one.]",
+    cut_content="[Cut after {shown} of {total} characters.]",
     consolidated="Stored the insight {key} (scope {scope}, for ever). Removed: {removed}.",
     kept_new_key="{key} was updated in place.",
     were_missing="Not found: {keys}.",
@@ -143,6 +149,7 @@ ZH = Wording(
     overwrote="覆盖了 {time} 存入的旧内容：{content}",
     near_keys="已有相近的记忆：{keys}。如果说的是同一件事，请覆盖原 key 或将它们整合。",
     fragments="现有 {count} 条碎片记忆（重要度低于 5）。建议用 memory_consolidate 整合相关条目。",
+    shadowed="作用域 {scope} 中另有同名的记忆，读取时以它为准。",
     found="{key}（作用域 {scope}，重要度 {importance}，存入时间 {time}，{expires}）：\n{content}",
     not_found="没有 key 为 {key} 的记忆。",
     near_names="相近的 key：{keys}。",
@@ -151,6 +158,8 @@ ZH = Wording(
     nothing="目前还没有任何记忆。",
     listed="共 {count} 条记忆，按重要度排序：",
     cut="列表只显示前 {count} 条；其余请用关键词查找。",
+    left_out="[另有 {count} 条因篇幅过长未列出：{keys}。可用 memory_recall 逐条读取。]",
+    cut_content="[内容过长，仅显示前 {shown} 个字符，共 {total} 个。]",
     consolidated="已存入洞察 {key}（作用域 {scope}，永久保留）。已清除：{removed}。",
     kept_new_key="{key} 已原地更新。",
     were_missing="未找到：{keys}。",

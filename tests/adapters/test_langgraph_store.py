@@ -17,6 +17,7 @@ from memory_core.adapters.langgraph_store import SolutionStore
 from memory_core.contracts import MemorySolution
 from memory_core.errors import InvalidEntryError, InvalidKeyError
 from memory_core.loading import load_provider
+from memory_core.model import MemoryEntry
 from memory_core.testing import FakeClock
 from tests.core.fakes import make_solution
 
@@ -213,6 +214,36 @@ def test_an_item_lives_for_its_minutes_and_reading_renews_it(kept: MemorySolutio
     clock.advance(minutes=2)
     assert keys(store.search(("a",))) == ["always"]
     assert store.list_namespaces() == [("a",)]
+
+
+def test_renewing_what_was_read_undoes_no_write(kept: MemorySolution, clock: FakeClock) -> None:
+    store = SolutionStore(kept, clock=clock, ttl={"default_ttl": 10, "refresh_on_read": True})
+    key = memory_key(("a",), "k")
+    for change in ({"v": 2}, None):
+        store.put(("a",), "k", {"v": 1})
+        read = kept.recall(key)
+        assert read is not None
+        clock.advance(minutes=5)
+        store.batch([PutOp(("a",), "k", change)])
+        store._refresh([read], wanted=True)
+        now = store.get(("a",), "k", refresh_ttl=False)
+        assert (now and now.value) == change
+
+
+def test_reading_often_does_not_write_often(
+    kept: MemorySolution, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SolutionStore(kept, clock=clock, ttl={"default_ttl": 10, "refresh_on_read": True})
+    store.put(("a",), "k", {"v": 1})
+    writes: list[MemoryEntry] = []
+    monkeypatch.setattr(type(kept), "store", lambda _, entry: writes.append(entry) or entry)
+    for _ in range(50):
+        clock.advance(seconds=0.1)
+        store.get(("a",), "k")
+    assert writes == []
+    clock.advance(seconds=30)
+    store.get(("a",), "k")
+    assert len(writes) == 1
 
 
 def test_a_ttl_that_is_none_is_refused_and_a_very_long_one_is_for_ever(store: SolutionStore) -> None:

@@ -105,8 +105,26 @@ def test_a_block_is_stripped_and_what_stands_around_it_stays(before: str, inside
 
 
 def test_an_unclosed_block_goes_to_the_end() -> None:
-    assert strip_blocks(f"a <{TAG}>\nstolen") == "a "
+    assert strip_blocks(f"a\n<{TAG}>\nstolen") == "a\n"
     assert strip_blocks("nothing of ours < here") == "nothing of ours < here"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Our prompt builder wraps memories in <{TAG}> tags. Deploys on Friday are forbidden.",
+        f"<{TAG}> is our tag, and </{TAG}> closes it.",
+        f"It writes <{TAG}>",
+        f"the tag <{TAG}>\nopens a block",
+        f"`<{TAG}>`\n- a fact",
+    ],
+)
+def test_a_sentence_that_mentions_the_tag_is_kept_whole(bench: Bench, text: str) -> None:
+    assert strip_blocks(text) == text
+    bench.call("memory_extract", key="k", fact=text, importance=8)
+    kept = bench.storer.get(make_entry("k").id)
+    assert kept is not None
+    assert kept.content == text
 
 
 @given(st.text(max_size=300), st.integers(10, 100))
