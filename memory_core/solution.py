@@ -174,7 +174,7 @@ class StandardSolution(MemorySolution):
     ) -> Consolidated:
         target = MemoryId(self._scope(scope), user_id, new_key)
         merged = list(dict.fromkeys(clean_name(key) for key in keys))
-        if not insight.strip():
+        if not insight.removeprefix(INSIGHT_PREFIX.strip()).strip():
             raise InvalidEntryError("The insight is blank; nothing was changed.")
         content = insight if insight.startswith(INSIGHT_PREFIX) else INSIGHT_PREFIX + insight
         entry = self.remember(
@@ -186,11 +186,11 @@ class StandardSolution(MemorySolution):
         missing: list[str] = []
         left: list[tuple[MemoryId, str]] = []
         for key in merged:
-            if key == target.key:
-                continue
-            found = False
+            found = key == target.key
             for name in self.scopes:
                 id = MemoryId(name, user_id, key)
+                if id == target:
+                    continue
                 try:
                     if self.storer.remove(id):
                         removed.append(id)

@@ -171,9 +171,10 @@ class ClaudeMemory:
             clean_name(new + name.removeprefix(old), "path")  # none is too long before the first is written
         for name, found in moved.items():  # all copies are durable before the first original goes
             self._write(new + name.removeprefix(old), found.content, found)
-        for name in moved:
-            self._solution.forget(name, user_id=self._user_id, scope=self._scope)
-        return f"Successfully renamed {old_path} to {new_path}"
+        for name, found in moved.items():
+            self._solution.forget(name, user_id=self._user_id, scope=found.id.scope)
+        still = "" if not any(self._file(name) for name in moved) else f" Another scope has files at {old_path} too."
+        return f"Successfully renamed {old_path} to {new_path}{still}"
 
     # --- files -----------------------------------------------------------------------------------------------------
 

@@ -158,7 +158,8 @@ class MemorySolution(ABC):
     ) -> Consolidated:
         """Write `insight` under `new_key`, verify it in that scope, and only then remove the merged keys.
 
-        `new_key` may be one of `keys`: it is overwritten in place and kept.
+        Those are removed from every scope. `new_key` may be one of them: it is overwritten in place and kept, and what
+        other scopes have under that key goes with the rest, so that nothing hides the insight.
         """
 
     @abstractmethod

@@ -4,7 +4,7 @@ import contextlib
 import json
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from memory_core.errors import StorerError
@@ -12,6 +12,7 @@ from memory_core.ledger.disk import Places, content_hash, read_bytes, replace, u
 from memory_core.ledger.state import Watermark
 
 KEEP = 20
+_TIME = "%Y%m%dT%H%M%S%fZ"
 _NAME = re.compile(r"MEMORY-(\d{8}T\d{12}Z)-([0-9a-f]{8}|absent)\.json")
 
 
@@ -37,7 +38,10 @@ def save_backup(
         StorageUnavailableError: It could not be written.
     """
     digest = (content_hash(data) or "absent")[:8]  # "absent" has six letters and stays whole
-    stem = f"MEMORY-{now.astimezone(UTC):%Y%m%dT%H%M%S%f}Z-{digest}"
+    latest = next((match[1] for path in _notes(places) if (match := _NAME.fullmatch(path.name))), None)
+    if latest is not None:  # names give the order, also after the clock was set back
+        now = max(now, datetime.strptime(latest, _TIME).replace(tzinfo=UTC) + timedelta(microseconds=1))
+    stem = f"MEMORY-{now.astimezone(UTC):{_TIME}}-{digest}"
     note = {"mark": mark.fields() if mark is not None else None, "undone": undone}
     copy = places.backups / f"{stem}.md"
     if data is not None:

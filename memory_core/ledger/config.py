@@ -7,6 +7,8 @@ from typing import Any, Literal
 from memory_core.errors import ConfigError
 from memory_core.ledger.prompts import default_consolidation_prompt, default_flush_prompt
 
+MAX_DAYS = 100_000
+"""The longest retention: longer ones lead to days before the calendar begins."""
 CHARS_PER_TOKEN = 4
 """How many characters the consolidation prompt allows for each token of its limit."""
 
@@ -29,6 +31,8 @@ def check_template(template: str) -> str:
 def _positive(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigError(f"{name} is {value!r}; it must be a whole number of at least 1.")
+    if name.endswith("_days") and value > MAX_DAYS:
+        raise ConfigError(f"{name} is {value}; at most {MAX_DAYS} days can be looked back.")
 
 
 def _duration(name: str, value: object) -> None:

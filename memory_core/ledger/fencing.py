@@ -7,7 +7,7 @@ recognised by its structure, and a sentence that merely mentions a tag is left a
 
 import re
 
-from memory_core.talent.fence import TAG, may_open, opening_of
+from memory_core.talent.fence import CONTROLS, TAG, may_open, opening_of
 
 MEMORY_TAG = TAG
 TAGS = (MEMORY_TAG, "memory_md", "ledger_file", "todays_ledger", "conversation", "rejected_answer")
@@ -20,7 +20,11 @@ _BLOCK = re.compile(
 
 
 def escape_tags(text: str) -> str:
-    """Return `text` such that nothing in it can be taken for one of our tags or for a chat template's mark."""
+    """Return `text` such that nothing in it can be taken for one of our tags or for a chat template's mark.
+
+    Characters that nobody sees are taken out: tags, and whole sentences, can hide in them.
+    """
+    text = CONTROLS.sub("", text)
     if not may_open(text):
         return text
     return _CHAT_MARK.sub(lambda match: "‹" if match.group() == "<" else "›", _OPENING.sub("‹", text))

@@ -11,6 +11,7 @@ hash over all entries, so that a persistent index that is up to date is not buil
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from hashlib import blake2b
@@ -234,10 +235,10 @@ class LedgerIndex:
         """Return the entries of a file; a line that is as it was keeps its entry, and so its time."""
         day = ledger_date(name.rpartition("/")[2])
         curated = "/" not in name
-        if day is None:
-            at = datetime.fromtimestamp(mtime_ns // 1_000_000_000, UTC)
-        else:
-            at = datetime.combine(day, time(12), self._zone).astimezone(UTC)
+        at = datetime.fromtimestamp(mtime_ns // 1_000_000_000, UTC)
+        if day is not None:
+            with suppress(ValueError, OverflowError):  # a day at the edge of the calendar
+                at = datetime.combine(day, time(12), self._zone).astimezone(UTC)
         importance = MEMORY_IMPORTANCE if curated else LEDGER_IMPORTANCE
         found: dict[MemoryId, MemoryEntry] = {}
         file = short_hash(name)

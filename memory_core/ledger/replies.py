@@ -7,6 +7,7 @@ from memory_core.contracts import ModelReply
 from memory_core.ledger.blocks import bullet_text, clean_text
 from memory_core.ledger.fencing import strip_own_blocks, strip_tag_lines
 from memory_core.text import normalise
+from memory_core.thoughts import without_thoughts
 
 MAX_FACTS = 100
 MAX_FACT_CHARS = 2_000
@@ -75,6 +76,11 @@ def unfenced(text: str) -> str:
     return text if talk else "\n".join(lines[first + 1 : last])
 
 
+def answer(text: str) -> str:
+    """Return what a model says: without its thoughts, a fence around the whole, and our own blocks and tags."""
+    return strip_tag_lines(strip_own_blocks(unfenced(without_thoughts(clean_text(text)))))
+
+
 def extract(reply: ModelReply) -> Extracted:
     """Judge a reply to the flush prompt.
 
@@ -83,7 +89,7 @@ def extract(reply: ModelReply) -> Extracted:
     """
     if reply.finish_reason in BAD_FINISH:
         return Extracted(failure=f"the model stopped with {reply.finish_reason!r}")
-    text = strip_tag_lines(strip_own_blocks(unfenced(clean_text(reply.text)))).strip()
+    text = answer(reply.text).strip()
     if not text:
         return Extracted(failure="the reply is empty")
     said_nothing = False

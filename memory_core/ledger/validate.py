@@ -4,10 +4,9 @@ import re
 from dataclasses import dataclass
 
 from memory_core.contracts import ModelReply
-from memory_core.ledger.blocks import bullet_text, clean_text, entries
-from memory_core.ledger.fencing import strip_own_blocks, strip_tag_lines
+from memory_core.ledger.blocks import bullet_text, entries
 from memory_core.ledger.render import script_of
-from memory_core.ledger.replies import BAD_FINISH, is_error, is_no_reply, is_refusal, unfenced
+from memory_core.ledger.replies import BAD_FINISH, answer, is_error, is_no_reply, is_refusal
 from memory_core.text import estimate_tokens
 
 SHRINK_LIMIT = 0.5
@@ -39,7 +38,7 @@ def validate(reply: ModelReply, old: str, sources: str, max_tokens: int, *, allo
     """
     if reply.finish_reason in BAD_FINISH:
         return Verdict(failure=f"the model stopped with {reply.finish_reason!r}")
-    text = strip_tag_lines(strip_own_blocks(unfenced(clean_text(reply.text)))).strip("\n ")
+    text = answer(reply.text).strip("\n ")
     if not text:
         return Verdict(failure="the reply is empty")
     if reply.finish_reason == "length":

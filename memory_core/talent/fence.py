@@ -14,7 +14,7 @@ TAG = "memory_context"
 _BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+[ \t]*")
 # Terminal and text controls, what turns the direction of text, and what nobody sees: soft hyphens, spaces without
 # width, and the tag characters in which whole sentences can hide. The joiners stay: emoji and some scripts need them.
-_CONTROLS = re.compile(
+CONTROLS = re.compile(
     r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff"
     r"\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
@@ -59,14 +59,14 @@ _BLOCK = re.compile(
 
 def one_line(text: str) -> str:
     """Return `text` as one harmless line: breaks become ` ⏎ `, controls vanish, tags cannot open or close."""
-    plain = _CONTROLS.sub("", text).strip()
+    plain = CONTROLS.sub("", text).strip()
     line = _BREAKS.sub(" ⏎ ", plain)
     return _TAG_LIKE.sub("‹", line) if may_open(line) else line
 
 
 def quoted(text: str) -> str:
     """Return `text` in a fence of its own, line breaks and markup kept; only what could close the fence is changed."""
-    return f"<{TAG}>\n{_OWN_TAG.sub('‹', _CONTROLS.sub('', text))}\n</{TAG}>"
+    return f"<{TAG}>\n{_OWN_TAG.sub('‹', CONTROLS.sub('', text))}\n</{TAG}>"
 
 
 def fenced(lines: list[str], label: str) -> str:
@@ -86,6 +86,6 @@ def has_block(text: str) -> bool:
 
 def shorten(text: str, limit: int) -> str:
     """Return `text` as one line of at most `limit` characters, `…` in place of what was cut."""
-    line = " ".join(_CONTROLS.sub("", text).split())
+    line = " ".join(CONTROLS.sub("", text).split())
     line = _TAG_LIKE.sub("‹", line)
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

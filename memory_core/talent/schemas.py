@@ -81,26 +81,30 @@ def _checked(
     """Wrap a tool so that a wrong call becomes an answer that says what is wrong."""
 
     def checked(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
-        reason = check_arguments(schema, arguments) or _wrong_value(words, schema, arguments)
+        reason = check_arguments(schema, arguments)
+        if reason is None:
+            arguments = {
+                name: _listed(value) if name == "keys_to_merge" else value for name, value in arguments.items()
+            }
+            reason = _wrong_value(words, schema, arguments)
         if reason is not None:
             return ToolResult(words.bad_arguments.format(reason=reason), {"error": reason}, ok=False)
-        given = {name: value for name, value in arguments.items() if value is not None}
-        if isinstance(given.get("keys_to_merge"), str):
-            given["keys_to_merge"] = _keys(given["keys_to_merge"])
-        return run(given, context)
+        return run({name: value for name, value in arguments.items() if value is not None}, context)
 
     return checked
 
 
-def _keys(text: str) -> list[str]:
-    """Read a list that a model wrote as text: JSON, or names with commas between them."""
+def _listed(value: object) -> object:
+    """Read a list that a model wrote as text: JSON, or names with commas between them; anything else is as it is."""
+    if not isinstance(value, str):
+        return value
     try:
-        listed: object = json.loads(text)
+        listed: object = json.loads(value)
     except (ValueError, RecursionError):
         listed = None
     if isinstance(listed, list):
-        return [part for part in cast("list[object]", listed) if isinstance(part, str)]
-    return [part.strip() for part in text.split(",") if part.strip()]
+        return cast("list[object]", listed)
+    return [part.strip() for part in value.split(",") if part.strip()]
 
 
 def _wrong_value(words: Wording, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str | None:

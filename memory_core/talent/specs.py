@@ -6,6 +6,8 @@ from typing import Any
 
 from memory_core.errors import did_you_mean
 
+_NAME_CHARS = 100  # a model that sent a million characters does not want them back
+
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
@@ -53,7 +55,8 @@ def check_arguments(schema: Mapping[str, Any], arguments: object) -> str | None:
     known: Mapping[str, Any] = schema["properties"]
     for name in arguments:  # pyright: ignore[reportUnknownVariableType]
         if name not in known:
-            return f"there is no parameter {str(name)!r}.{did_you_mean(str(name), known)} There are: {', '.join(known)}"  # pyright: ignore[reportUnknownArgumentType]
+            wrong = str(name)[:_NAME_CHARS]  # pyright: ignore[reportUnknownArgumentType]
+            return f"there is no parameter {wrong!r}.{did_you_mean(wrong, known)} There are: {', '.join(known)}"
     missing = [name for name in schema.get("required", ()) if arguments.get(name) is None]  # pyright: ignore[reportUnknownMemberType]
     return f"the parameter {missing[0]!r} is missing" if missing else None
 
@@ -67,6 +70,8 @@ def parse_whole(value: object, low: int, high: int) -> int | None:
         return None
     if isinstance(value, str):
         head, slash, tail = value.strip().partition("/")
+        if "_" in head:  # Python's own way of writing numbers
+            return None
         if slash and tail.strip() != str(high):
             return None
         try:

@@ -242,6 +242,17 @@ def test_a_directory_is_renamed_whole(memory: ClaudeMemory, solution: MemorySolu
     }
 
 
+def test_renaming_touches_no_other_scope_s_copy(memory: ClaudeMemory, solution: MemorySolution) -> None:
+    solution.remember("notes", "everywhere", scope="user")
+    solution.remember("notes", "here", scope="workspace")
+    text = done(memory, command="rename", old_path="/memories/notes", new_path="/memories/old-notes")
+    assert text.endswith("Another scope has files at /memories/notes too.")
+    assert {(entry.id.scope, entry.id.key): entry.content for entry in solution.list_all()} == {
+        ("user", "notes"): "everywhere",
+        ("workspace", "old-notes"): "here",
+    }
+
+
 def test_a_listing_has_two_levels_no_hidden_names_and_an_end() -> None:
     sizes = {"a/b/c": 2048, "a/b/d": 1, ".git/x": 5, "a/.h": 1, "node_modules/x": 1, "z": 1536}
     assert listing("/memories/", "", sizes).splitlines()[1:] == [

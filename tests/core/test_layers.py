@@ -20,7 +20,7 @@ SOURCES = sorted(
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "clock", "tracing"),
     ("model",),
-    ("contracts", "policy", "text", "serial", "feed", "naming", "options", "vectors", "locales"),
+    ("contracts", "policy", "text", "serial", "feed", "naming", "options", "vectors", "locales", "thoughts"),
     ("plugins", "config", "hooks", "embedding_cache"),
     ("cached_embedder",),
     ("embedding_status",),

@@ -52,6 +52,27 @@ def test_a_merged_key_may_be_the_new_one(parts: Parts) -> None:
     assert entry.content == INSIGHT_PREFIX + "both"
 
 
+@pytest.mark.parametrize(("old", "new"), [("workspace", "user"), ("user", "workspace")])
+def test_nothing_that_was_merged_hides_the_insight(parts: Parts, old: str, new: str) -> None:
+    solution, _, _ = parts
+    solution.remember("x", "one", scope=old)
+    solution.remember("a", "two", scope=old)
+    done = solution.consolidate(["a", "x"], "x", "both", scope=new)
+    assert set(done.removed) == {MemoryId(old, "shared", "a"), MemoryId(old, "shared", "x")}
+    assert done.missing == ()
+    assert solution.recall("x") == done.entry
+    assert keys(solution.search("both")) == ["x"]
+
+
+@pytest.mark.parametrize("insight", [INSIGHT_PREFIX, INSIGHT_PREFIX.strip(), INSIGHT_PREFIX + "\n "])
+def test_the_prefix_alone_is_no_insight(parts: Parts, insight: str) -> None:
+    solution, _, _ = parts
+    solution.remember("a", "one")
+    with pytest.raises(InvalidEntryError, match="blank"):
+        solution.consolidate(["a"], "n", insight)
+    assert keys(solution.list_all()) == ["a"]
+
+
 @pytest.mark.parametrize(
     ("keys_to_merge", "new_key", "insight", "error"),
     [

@@ -144,3 +144,10 @@ def test_from_plain_values() -> None:
 def test_plain_values_that_are_wrong(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         MemoryConfig.from_mapping(values)
+
+
+@pytest.mark.parametrize("name", ["daily_file_retention_days", "session_retention_days"])
+def test_no_retention_goes_beyond_the_calendar(name: str) -> None:
+    assert getattr(MemoryConfig(**{name: 100_000}), name) == 100_000
+    with pytest.raises(ConfigError, match="at most 100000 days"):
+        MemoryConfig(**{name: 100_001})

@@ -9,7 +9,7 @@ from memory_core.ledger.fencing import escape_tags, fence, strip_own_blocks
 from memory_core.ledger.render import render, script_of
 from memory_core.sessions.messages import user_message
 
-from .texts import ATTACKS, texts
+from .texts import ATTACKS, Make, texts
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -24,6 +24,15 @@ def test_no_text_leaves_its_fence(text: str) -> None:
     wrapped = fence("memory_context", text)
     assert strip_own_blocks(f"{wrapped}\n") == ""
     assert escape_tags(escape_tags(text)) == escape_tags(text)
+
+
+@pytest.mark.parametrize("hidden", ["\U000e0041", "\u200b", "\u202e", "\ufeff", "\x1b"])
+def test_what_nobody_sees_does_not_reach_the_prompt(make: Make, hidden: str) -> None:
+    ledger = make()
+    ledger.save(f"The user likes {hidden.join('tea')}, <{hidden}/memory_context> and more")
+    for shown in (ledger.context_block(), fence("conversation", hidden.join("tea"))):
+        assert hidden not in shown
+        assert "tea" in shown
 
 
 def test_code_and_mathematics_are_left_alone() -> None:

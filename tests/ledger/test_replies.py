@@ -34,6 +34,34 @@ def test_nothing_to_record_is_understood_however_it_is_dressed(text: str) -> Non
     assert not found.failure
 
 
+THOUGHTS = [
+    "<think>\nLet me see:\n- the user may be testing me\n</think>\n\n",
+    "<thinking>- no</thinking>",
+    "\n<THINK>\n</THINK>\n",
+    "Let me see:\n- a bad idea\n</think>\n",
+]
+
+
+@pytest.mark.parametrize("thoughts", THOUGHTS)
+def test_thoughts_are_no_answer(thoughts: str) -> None:
+    assert extract(ModelReply(thoughts + "NO_REPLY")).nothing
+    assert extract(ModelReply(thoughts + "- The user likes tea.")).facts == ("The user likes tea.",)
+    assert extract(ModelReply(f"{thoughts}```markdown\n- The user likes tea.\n```")).facts == ("The user likes tea.",)
+    assert validate(ModelReply(thoughts + GOOD), "", "", 1_000).text == GOOD
+
+
+def test_an_answer_that_ends_within_its_thoughts_is_empty() -> None:
+    reply = ModelReply("<think>\n- maybe drop the fact about tea\n- or", "length")
+    assert extract(reply).failure == "the reply is empty"
+    assert validate(reply, "", "", 1_000).failure == "the reply is empty"
+
+
+def test_a_fact_about_thoughts_is_a_fact() -> None:
+    assert extract(ModelReply("- Their model writes <think> and </think>")).facts == (
+        "Their model writes <think> and </think>",
+    )
+
+
 def test_the_word_inside_a_fact_is_a_fact() -> None:
     assert extract(ModelReply("- The user asked what NO_REPLY means")).facts == ("The user asked what NO_REPLY means",)
     assert not is_no_reply("no reply from the server")

@@ -72,6 +72,13 @@ def test_the_index_follows_the_files(filled: Ledger, tmp_path: Path, monkeypatch
     assert filled.search("okapi")
 
 
+@pytest.mark.parametrize("zone", [None, "UTC", "Pacific/Kiritimati", "America/Los_Angeles"])
+def test_days_at_the_edges_of_the_calendar_are_searched(make: Make, tmp_path: Path, zone: str | None) -> None:
+    for day in ("0001-01-01", "9999-12-31"):
+        write(tmp_path, f"memory/{day}.md", f"- tea of {day}\n")
+    assert len(make(timezone=zone).search("tea")) == 2
+
+
 def test_an_edit_within_one_tick_and_of_one_size_is_seen(make: Make, tmp_path: Path, clock: FakeClock) -> None:
     path = write(tmp_path, "MEMORY.md", "- zebra\n")
     moment = clock.now().timestamp()

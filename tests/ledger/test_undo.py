@@ -92,6 +92,26 @@ async def test_damaged_backups_are_passed_over(make: Make, tmp_path: Path, clock
     assert len(backups(ledger.places)) == 1
 
 
+@pytest.mark.parametrize(("before", "keep"), [(2, 20), (5, 3)])
+async def test_a_clock_that_was_set_back_does_not_change_what_undo_brings_back(
+    make: Make, tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, before: int, keep: int
+) -> None:
+    monkeypatch.setattr(backups_module, "KEEP", keep)
+    ledger = make(FakeModel(union))
+    for day in range(1, before + 1):
+        write_day(tmp_path, f"2026-06-0{day}", f"- fact {day}\n")
+        clock.advance(minutes=1)
+        await ledger.consolidate()
+    replaced = memory(tmp_path)
+    clock.advance(days=-30)
+    write_day(tmp_path, "2026-06-09", "- fact 9\n")
+    done = await ledger.consolidate()
+    assert done.backup is not None
+    assert (tmp_path / done.backup).read_text("utf-8") == replaced
+    ledger.undo()
+    assert memory(tmp_path) == replaced
+
+
 async def test_a_memory_beyond_its_limit_is_reported(make: Make, tmp_path: Path) -> None:
     (tmp_path / "MEMORY.md").write_text("- word\n" * 500, "utf-8")
     ledger = make(config=MemoryConfig(consolidation_max_tokens=100))

@@ -152,6 +152,14 @@ def test_consolidating_and_pruning_say_what_happened(bench: Bench) -> None:
     assert "no memory with the key a" in gone.text
 
 
+@pytest.mark.parametrize("keys_to_merge", ["[]", ",", " ", '["a", 5]', '["a", ""]', [], ["a", 5], None, 5, {"a": 1}])
+def test_no_list_of_keys_merges_nothing(bench: Bench, keys_to_merge: Any) -> None:
+    bench.call("memory_extract", key="a", fact="one", importance=5)
+    result = bench.call("memory_consolidate", keys_to_merge=keys_to_merge, new_key="n", evolved_insight="Both")
+    assert not result.ok
+    assert [entry.id.key for entry in bench.storer.scan()] == ["a"]
+
+
 @pytest.mark.parametrize("keys_to_merge", ["a, b", "a,b,", '["a", "b"]', ["a", "b", "a"]])
 def test_keys_that_came_as_text_are_understood(bench: Bench, keys_to_merge: Any) -> None:
     for key in ("a", "b"):
@@ -171,7 +179,7 @@ INF, NAN = float("inf"), float("nan")
         (8, 8), (8.0, 8), ("8", 8), ("8/10", 8), (" 8 / 10 ", 8), ("８", 8), ("10", 10), (0, 1), (-5, 1), (99, 10), ("12/10", 10),
         ("eight", None), ("", None), (" ", None), ("8/", None), ("/10", None), ("8/x", None), ("80/100", None), (True, None), (False, None),
         (None, None), ([8], None), ({}, None), (NAN, None), (INF, None), (-INF, None), ("nan", None), ("inf", None), (7.5, None), ("7.5", None),
-        (10**400, 10), ("1" * 5000, None), ("0x8", None),
+        (10**400, 10), ("1" * 5000, None), ("0x8", None), ("1_0", None),
     ],
     ids=lambda value: ascii(value)[:12] if not isinstance(value, int) or value < 99 else "huge",
 )  # fmt: skip

@@ -16,6 +16,7 @@ from memory_core.contracts import ModelReply
 from memory_core.errors import MemoryCoreError
 from memory_core.sessions.messages import Message
 from memory_core.text import estimate_tokens
+from memory_core.thoughts import without_thoughts
 
 MAX_NARROWINGS = 4
 """How often a call that was too long is tried again with half of the conversation."""
@@ -80,13 +81,12 @@ class Strategy(Protocol):
         ...
 
 
-_THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 
 
 def cleaned(text: str) -> str:
     """Return a model's answer without its thoughts and without a code fence around the whole."""
-    text = _THOUGHTS.sub("", text).strip()
+    text = without_thoughts(text).strip()
     fenced = _FENCE.match(text)
     return fenced[1].strip() if fenced and "\n```" not in fenced[1] else text
 
