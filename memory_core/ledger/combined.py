@@ -10,6 +10,8 @@ from memory_core.ledger.blocks import normalised
 from memory_core.ledger.index import MAX_HITS
 from memory_core.ledger.talent import LedgerTalent, hit_fields, hit_line
 from memory_core.policy import MAX_TOP_K
+from memory_core.serial import to_fields
+from memory_core.talent import showing
 from memory_core.talent.fence import one_line, shorten
 from memory_core.talent.specs import ToolContext, ToolResult, ToolSpec, check_arguments, parse_whole
 from memory_core.talent.talent import MemoryTalent
@@ -68,24 +70,26 @@ class CombinedTalent:
     def _search(self, spec: ToolSpec, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
         words = wording(self.memory.locale)
         query = arguments.get("query") if check_arguments(spec.parameters, arguments) is None else None
-        count = parse_whole(arguments.get("top_k", DEFAULT_COUNT), 1, MAX_TOP_K) if query else None
+        wanted = arguments.get("top_k")
+        count = parse_whole(DEFAULT_COUNT if wanted is None else wanted, 1, MAX_TOP_K) if query else None
         if not isinstance(query, str) or not query.strip() or query.strip() == "*" or count is None:
             return spec.run(arguments, context)  # a listing, or a call that is wrong and is told so
-        keyed = spec.run({"query": query, "top_k": count}, context)
         found: list[tuple[float, int, str, dict[str, Any]]] = []
         problems: list[str] = []
-        if keyed.ok:
-            texts = keyed.text.split("\n")[1:]
-            for rank, hit in enumerate(keyed.data["hits"]):
-                found.append((-hit["score"], rank, texts[rank], {**hit, "source": hit["key"]}))
+        try:
+            hits = self.memory.found(query, count, cwd=context.cwd, session_id=context.session_id)
+        except Exception as error:  # noqa: BLE001 - whatever a store raises, the ledger answers and the model is told
+            problems.append(self.memory.failure(error).text)
         else:
-            problems.append(keyed.text)
+            for rank, hit in enumerate(hits):
+                fields = {**to_fields(hit.entry), "score": hit.score, "source": hit.entry.id.key}
+                found.append((-hit.score, rank, showing.line(words, hit.entry), fields))
         known = {normalised(fields["content"]) for _, _, _, fields in found}
         try:
-            for rank, hit in enumerate(self.ledger.ledger(context.cwd).search(query, min(count, MAX_HITS))):
-                if normalised(hit.text) not in known:
+            for rank, row in enumerate(self.ledger.ledger(context.cwd).search(query, min(count, MAX_HITS))):
+                if normalised(row.text) not in known:
                     # Of equal scores the keyed memory comes first: it was stored on purpose.
-                    found.append((-hit.score, MAX_TOP_K + rank, hit_line(hit), hit_fields(hit)))
+                    found.append((-row.score, MAX_TOP_K + rank, hit_line(row), hit_fields(row)))
         except MemoryCoreError as error:
             problems.append(words.failed.format(reason=one_line(str(error))))
         found.sort(key=lambda row: row[:2])
@@ -95,4 +99,5 @@ class CombinedTalent:
         if len(problems) == 2:
             return ToolResult("\n".join(problems), {"error": "; ".join(problems), "hits": []}, ok=False)
         data = {"hits": [fields for _, _, _, fields in chosen], "problems": problems}
-        return ToolResult("\n".join([head, *(text for _, _, text, _ in chosen), *problems]), data)
+        lines = showing.fitting(words, [(fields["source"], text) for _, _, text, fields in chosen])
+        return ToolResult("\n".join([head, *lines, *problems]), data)

@@ -28,20 +28,30 @@ def line(words: Wording, entry: MemoryEntry, content: str | None = None) -> str:
 
 
 def lines(words: Wording, entries: Sequence[MemoryEntry], budget_tokens: int = BUDGET_TOKENS) -> list[str]:
-    """Return the lines of memories in their order, each whole or not at all, and one that names those left out."""
-    most = 4 * budget_tokens  # what has more characters is too long in any language
-    made = {entry.id.key: line(words, entry) for entry in entries if len(entry.content) <= most}
-    if len(made) == len(entries) and sum(map(len, made.values())) <= budget_tokens:
-        return list(made.values())  # no character counts more than a token
+    """Return the lines of memories in their order, as `fitting` does."""
+    return fitting(words, [(entry.id.key, line(words, entry)) for entry in entries], budget_tokens)
+
+
+def fitting(words: Wording, named: Sequence[tuple[str, str]], budget_tokens: int = BUDGET_TOKENS) -> list[str]:
+    """Return lines in their order, each whole or not at all, and one more that names those left out.
+
+    Args:
+        words: The language.
+        named: The name and the line of each.
+        budget_tokens: What they may take together, by our estimate.
+
+    """
+    if sum(len(text) for _, text in named) <= budget_tokens:
+        return [text for _, text in named]  # no character counts more than a token
     shown: list[str] = []
     left: list[str] = []
-    for entry in entries:
-        cost = estimate_tokens(made[entry.id.key]) if entry.id.key in made else most
+    for name, text in named:
+        cost = estimate_tokens(text)
         if cost <= budget_tokens:
             budget_tokens -= cost
-            shown.append(made[entry.id.key])
+            shown.append(text)
         else:
-            left.append(entry.id.key)
+            left.append(name)
     if left:
         shown.append(words.left_out.format(count=len(left), keys=names(left[:_NAMED]) + ("…" if left[_NAMED:] else "")))
     return shown

@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_core.contracts import MemorySolution, MemorySolutionProvider
 from memory_core.errors import MemoryCoreError
-from memory_core.model import MAX_IMPORTANCE, MIN_IMPORTANCE, SHARED_USER_ID, MemoryEntry
+from memory_core.model import MAX_IMPORTANCE, MIN_IMPORTANCE, SHARED_USER_ID, MemoryEntry, SearchHit
 from memory_core.policy import (
     DEFAULT_PRIORITY_COUNT,
     DEFAULT_RELEVANCE_COUNT,
@@ -105,13 +105,13 @@ class MemoryTalent:
             return self._off()
         number = parse_whole(importance, MIN_IMPORTANCE, MAX_IMPORTANCE)
         if number is None:
-            return self._failure(words.bad_importance.format(value=repr(importance)[:_REASON_CHARS]))
+            return self.failure(words.bad_importance.format(value=repr(importance)[:_REASON_CHARS]))
         user_id = self.user_id(session_id)
         try:
             solution = self.provider.get(cwd)
             done = solution.remember(key, strip_blocks(fact), number, user_id=user_id, scope=scope or None)
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
-            return self._failure(error)
+            return self.failure(error)
         entry, previous = done.entry, done.previous
         lines = [words.saved.format(**showing.fields(words, entry)), *self._shadow(solution, entry)]
         data: dict[str, Any] = {"entry": to_fields(entry), "previous": to_fields(previous) if previous else None}
@@ -144,7 +144,7 @@ class MemoryTalent:
                 return ToolResult(text, {"entry": to_fields(entry)})
             near = self._similar_names(solution, key, user_id)
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
-            return self._failure(error)
+            return self.failure(error)
         lines = [words.not_found.format(key=one_line(key))]
         if near:
             lines.append(words.near_names.format(keys=", ".join(one_line(name) for name in near)))
@@ -159,15 +159,13 @@ class MemoryTalent:
             return self._off()
         count = parse_whole(top_k, 1, MAX_TOP_K)
         if count is None:
-            return self._failure(f"top_k: {top_k!r}")
-        user_id = self.user_id(session_id)
+            return self.failure(f"top_k: {top_k!r}")
         try:
-            solution = self.provider.get(cwd)
             if query.strip() == _LIST_ALL:
-                return self._list(solution, user_id)
-            hits = solution.search(query, user_id=user_id, top_k=count)
+                return self._list(self.provider.get(cwd), self.user_id(session_id))
+            hits = self.found(query, count, cwd=cwd, session_id=session_id)
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
-            return self._failure(error)
+            return self.failure(error)
         asked = one_line(shorten(query, 200))
         if not hits:
             return ToolResult(words.no_hits.format(query=asked), {"hits": []})
@@ -200,7 +198,7 @@ class MemoryTalent:
                 scope=scope or None,
             )
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
-            return self._failure(error)
+            return self.failure(error)
         removed = list(dict.fromkeys(id.key for id in done.removed))
         entry = done.entry
         lines = [
@@ -237,7 +235,7 @@ class MemoryTalent:
             scopes = solution.forget(key, user_id=user_id, scope=scope or None)
             near = [] if scopes else self._similar_names(solution, key, user_id)
         except Exception as error:  # noqa: BLE001 - whatever a store raises, the model must be told
-            return self._failure(error)
+            return self.failure(error)
         if scopes:
             text = words.pruned.format(key=one_line(key), scopes=", ".join(scopes))
             return ToolResult(text, {"scopes": list(scopes)})
@@ -259,7 +257,7 @@ class MemoryTalent:
         specs = {spec.name: spec for spec in self.tools()}
         spec = specs.get(name)
         if spec is None:
-            return self._failure(f"there is no tool {name!r}; there are: {', '.join(specs)}")
+            return self.failure(f"there is no tool {name!r}; there are: {', '.join(specs)}")
         return spec.run(arguments, context)
 
     def instruction(
@@ -315,6 +313,19 @@ class MemoryTalent:
             chosen.setdefault(entry.id.key, entry)
         return list(chosen.values())
 
+    def found(self, query: str, top_k: int, *, cwd: Path | str = ".", session_id: str | None = None) -> list[SearchHit]:
+        """Return what `memory_search` finds, best first.
+
+        Raises:
+            MemoryCoreError: Store or index could not be read.
+        """
+        return self.provider.get(cwd).search(query, user_id=self.user_id(session_id), top_k=top_k)
+
+    def failure(self, error: Exception | str) -> ToolResult:
+        """Return the answer of a tool that failed for that reason."""
+        reason = shorten(error if isinstance(error, str) else _reason(error), _REASON_CHARS)
+        return ToolResult(self._words.failed.format(reason=one_line(reason)), {"error": reason}, ok=False)
+
     def user_id(self, session_id: str | None) -> str:
         """Return whose memories a session uses: everyone's, or its own under session isolation."""
         return (session_id or "tmp") if self.session_isolation else SHARED_USER_ID
@@ -362,10 +373,6 @@ class MemoryTalent:
             log.info("Not known whether another scope has that key: %s", error)
             return []
         return [] if seen is None or seen.id == entry.id else [self._words.shadowed.format(scope=seen.id.scope)]
-
-    def _failure(self, error: Exception | str) -> ToolResult:
-        reason = shorten(error if isinstance(error, str) else _reason(error), _REASON_CHARS)
-        return ToolResult(self._words.failed.format(reason=one_line(reason)), {"error": reason}, ok=False)
 
     def _off(self) -> ToolResult:
         return ToolResult(self._words.off, {"error": "off"}, ok=False)

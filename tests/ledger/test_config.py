@@ -148,6 +148,6 @@ def test_plain_values_that_are_wrong(values: dict[str, Any], words: str) -> None
 
 @pytest.mark.parametrize("name", ["daily_file_retention_days", "session_retention_days"])
 def test_no_retention_goes_beyond_the_calendar(name: str) -> None:
-    assert getattr(MemoryConfig(**{name: 100_000}), name) == 100_000
+    assert getattr(MemoryConfig.from_mapping({name: 100_000}), name) == 100_000
     with pytest.raises(ConfigError, match="at most 100000 days"):
-        MemoryConfig(**{name: 100_001})
+        MemoryConfig.from_mapping({name: 100_001})
