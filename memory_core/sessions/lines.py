@@ -90,7 +90,8 @@ class LineFile:
                 return False, []
             with self.path.open("rb") as file:
                 status = os.fstat(file.fileno())
-                same = status.st_ino == self._inode and status.st_size >= self._size and self._ends_as_known(file)
+                # Grown, and the end of what is known is where it was; what changed without growing was edited in place.
+                same = status.st_ino == self._inode and status.st_size > self._size and self._ends_as_known(file)
                 over = not same and self._size > 0
                 start = self._size if same else 0
                 file.seek(start)

@@ -7,7 +7,7 @@ noticed; after a transcript was pruned the index of that user is built anew.
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
@@ -25,6 +25,8 @@ from memory_core.sessions.transcript import Logged, TranscriptLog, read_transcri
 INDEXED_RESULT_CHARS = 2_000
 INDEXED_MESSAGE_CHARS = 20_000
 DEFAULT_MAX_RESULTS = 10
+_BEGIN_BYTES = 4_096
+_TAIL_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ def transcript_changes(
 ) -> ChangeBatch:
     """Return the messages of one user that were logged after the cursor `since`, at most about `limit`.
 
-    `complete=True` when there is no usable cursor, or when a file that it names is gone, shorter, or another one.
+    `complete=True` when there is no usable cursor, or when a file that it names is gone, another one, or was edited.
 
     Raises:
         StorageUnavailableError: A transcript could not be read.
@@ -124,8 +126,8 @@ def transcript_changes(
     upserts: list[MemoryEntry] = []
     more = False
     for name, path in paths.items():
-        begin, offset = places.get(name, ("", 0))
-        if _size(path) <= offset:
+        offset = places.get(name, _NOWHERE).offset
+        if _state(path)[0] <= offset:
             continue
         for line, end in read_transcript_places(path, offset):
             if len(upserts) >= limit:
@@ -135,10 +137,10 @@ def transcript_changes(
             if isinstance(line, Logged) and line.user_id == user_id:
                 upserts += _entries(line)
         if offset:
-            places[name] = (begin or _beginning(path), offset)
+            places[name] = _Place(_mark(path, offset), offset, _state(path)[1])
         if more:
             break
-    cursor = json.dumps(dict(sorted(places.items())), separators=(",", ":"))
+    cursor = json.dumps({name: astuple(places[name]) for name in sorted(places)}, separators=(",", ":"))
     return ChangeBatch(upserts, (), cursor, complete=not usable, more=more)
 
 
@@ -181,31 +183,52 @@ def _hit(entry: MemoryEntry, score: float) -> TranscriptHit:
     )
 
 
-def _parse(cursor: str | None) -> dict[str, tuple[str, int]]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """How far a file was read, and by what it is known again: a hash of where it begins and of what was read last.
+
+    `changed` is when it was last changed: a file that has not grown since must not have been changed either.
+    """
+
+    mark: str
+    offset: int
+    changed: int
+
+
+_NOWHERE = _Place("", 0, 0)
+
+
+def _parse(cursor: str | None) -> dict[str, _Place]:
     if cursor is None:
         return {}
     try:
         found = cast("dict[str, Sequence[Any]]", json.loads(cursor))
-        return {name: (str(begin), int(offset)) for name, (begin, offset) in found.items()}
+        return {name: _Place(str(mark), int(offset), int(changed)) for name, (mark, offset, changed) in found.items()}
     except (ValueError, TypeError, AttributeError):
-        return {"": ("", 0)}  # names no file: not usable
+        return {"": _NOWHERE}  # names no file: not usable
 
 
-def _same(path: Path, place: tuple[str, int]) -> bool:
-    begin, offset = place
-    return _size(path) >= offset and _beginning(path) == begin
+def _same(path: Path, place: _Place) -> bool:
+    size, changed = _state(path)
+    if size < place.offset or (size == place.offset and changed != place.changed):
+        return False
+    return _mark(path, place.offset) == place.mark
 
 
-def _size(path: Path) -> int:
+def _state(path: Path) -> tuple[int, int]:
+    """Return the size of a file and when it was changed; zeros when there is none."""
     try:
-        return path.stat().st_size
+        found = path.stat()
     except OSError:
-        return 0
+        return 0, 0
+    return found.st_size, found.st_mtime_ns
 
 
-def _beginning(path: Path) -> str:
+def _mark(path: Path, offset: int) -> str:
     try:
         with path.open("rb") as file:
-            return short_hash(file.readline(4096))
+            begin = file.readline(_BEGIN_BYTES)
+            file.seek(max(0, offset - _TAIL_BYTES))
+            return short_hash(begin + file.read(min(offset, _TAIL_BYTES)))
     except OSError as error:
         raise StorageUnavailableError(f"{path} cannot be read: {error.strerror or error}.") from error

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,32 @@ class TestSearch:
         assert len(found(search, "zebra")) == 2
         assert log.prune(30) == ["a"]
         assert found(search, "zebra") == ["new zebra"]
+
+    # Not looked for: an edit of the same length, far from the end, of a file that has grown since as well.
+    @pytest.mark.parametrize(
+        ("now", "place", "more"),
+        [
+            (now, place, more)
+            for now, place, more in product(
+                ("x", "letmein", "a much longer password than that"), (1, 62), (False, True)
+            )
+            if (now, place, more) != ("letmein", 1, True)
+        ],
+    )
+    def test_what_people_edit_is_noticed(
+        self, log: TranscriptLog, search: TranscriptSearch, now: str, place: int, more: bool
+    ) -> None:
+        said = [f"message number {number}" for number in range(64)]
+        said[place] = "my password is hunter2"
+        log.write("a", [user_message(text) for text in said])
+        assert found(search, "hunter2") == ["my password is hunter2"]
+        path = log.path("a")
+        path.write_bytes(path.read_bytes().replace(b"hunter2", now.encode()))
+        if more:
+            log.write("a", [user_message("a zebra"), user_message("an okapi")])
+        assert found(search, "hunter2") == []
+        assert found(search, f"password {now}")[0] == f"my password is {now}"
+        assert sorted(found(search, "zebra okapi")) == (["a zebra", "an okapi"] if more else [])
 
     def test_another_file_of_the_same_name_is_noticed(self, log: TranscriptLog, search: TranscriptSearch) -> None:
         log.write("a", [user_message("first zebra")])

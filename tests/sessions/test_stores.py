@@ -237,6 +237,15 @@ class TestFiles:
         path.unlink()
         assert session.messages() == []
 
+    def test_an_edit_that_changes_no_length_is_seen_and_kept(self, session: FileAgentSession, path: Path) -> None:
+        session.append([user_message(f"message number {n}") for n in range(40)])
+        data = path.read_bytes()
+        with path.open("r+b") as file:
+            file.write(data.replace(b'message number 1"', b'MESSAGE NUMBER 1"'))
+        assert "MESSAGE NUMBER 1" in map(text_of, session.messages())
+        session.remove_latest(1)
+        assert b"MESSAGE NUMBER 1" in path.read_bytes()
+
     def test_a_replaced_file_with_the_same_beginning_is_noticed(self, session: FileAgentSession, path: Path) -> None:
         other = FileAgentSession("s", path.parent)
         assert len(other.messages()) == 3
