@@ -22,7 +22,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    project_hint: ClassVar[str] = "set it in your own configuration file or in the environment"
+    project_hint: ClassVar[str] = "set it in the environment, or in your own file given with --config"
 
     @classmethod
     def allowed_in_project(cls, name: str, value: Any, workspace: Path) -> bool:

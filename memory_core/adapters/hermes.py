@@ -153,12 +153,12 @@ class HermesMemory:
     ) -> None:
         """Hand a finished turn, with its tool calls when Hermes gives them, to the flush and return at once."""
         self._hand_over(
-            turn_of(messages or (), user_content, assistant_content), session_id or self._session_id, "call"
+            lambda: turn_of(messages or (), user_content, assistant_content), session_id or self._session_id, "call"
         )
 
     def on_pre_compress(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """Flush what is about to be compressed; return the facts for the summary when they come in time."""
-        waiting = self._hand_over(self._seen.without(messages), self._session_id, "compaction")
+        waiting = self._hand_over(lambda: self._seen.without(messages), self._session_id, "compaction")
         try:
             facts = waiting.result(PRE_COMPRESS_WAIT_S).facts if waiting is not None else ()
         except FutureTimeoutError:
@@ -168,8 +168,8 @@ class HermesMemory:
 
     def on_session_end(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Flush what throttling kept back, and what was said since the last turn that was handed over."""
-        self._hand_over(self._seen.after(messages), self._session_id, "call")
-        self._hand_over((), self._session_id, "manual")
+        self._hand_over(lambda: self._seen.after(messages), self._session_id, "call")
+        self._hand_over(list, self._session_id, "manual")
 
     def on_session_switch(
         self,
@@ -214,12 +214,13 @@ class HermesMemory:
             return ""
 
     def _hand_over(
-        self, messages: Sequence[Mapping[str, Any]], session_id: str, reason: FlushReason
+        self, make: Callable[[], Sequence[Mapping[str, Any]]], session_id: str, reason: FlushReason
     ) -> Future[FlushResult] | None:
         serving, worker = self._serving, self._worker
         if serving is None or worker is None:
             return None
         try:
+            messages = make()
             said = readable(messages)
             self._seen.add(messages)
             return worker.submit(said, serving.isolation_key(session_id), reason)

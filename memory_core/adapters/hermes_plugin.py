@@ -7,6 +7,7 @@ import asyncio
 import importlib
 import os
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,13 @@ def install(hermes_home: Path | str | None = None) -> Path:
 
 def main(arguments: list[str]) -> None:
     """Install and say what to do next."""
-    folder = install(arguments[0] if arguments else None)
+    parser = ArgumentParser(
+        prog="python -m memory_core.adapters.hermes_plugin", description="Write the plugin's folder for Hermes."
+    )
+    parser.add_argument(
+        "home", nargs="?", help="Hermes's home or that of a profile; by default $HERMES_HOME, else ~/.hermes"
+    )
+    folder = install(parser.parse_args(arguments).home)
     sys.stdout.write(f"Wrote {folder}\nNow: hermes config set memory.provider {NAME}\n")
 
 

@@ -27,7 +27,7 @@ def _run(toolbox: Toolbox, function: Any) -> str:
     name, text = str(_get(function, "name")), _get(function, "arguments")
     try:
         arguments: Any = json.loads(text) if isinstance(text, str) and text.strip() else text or None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return f"FAILED: the arguments are not valid JSON ({error})."
     return toolbox.call(name, arguments).text
 

@@ -3,6 +3,9 @@
 
 def main() -> None:
     """Run the command line and exit; never ends in a traceback unless `--debug` asks for one."""
-    from memory_core.cli.run import run
+    try:
+        from memory_core.cli.run import run
+    except KeyboardInterrupt:  # while modules are still being loaded
+        raise SystemExit(130) from None
 
     raise SystemExit(run())

@@ -12,6 +12,7 @@ from memory_core.cli.state import State, pass_state, shared_options
 
 if TYPE_CHECKING:
     from memory_core.audit import AuditReport
+    from memory_core.config import Loaded
     from memory_core.contracts import MemorySolution, Problem
 
 SOON_DAYS = 7
@@ -87,7 +88,8 @@ def doctor(state: State, audit: bool, soon_days: int) -> int | None:
     if report is not None:
         _print_audit(report, full=audit)
     if not problems:
-        say("Everything is well.")
+        found = report is not None and any(finding.check != "expiring" for finding in report.findings)
+        say("Nothing is broken; see what was found above." if found else "Everything is well.")
     return 1 if failed else None
 
 
@@ -101,12 +103,28 @@ def _plugin_problems() -> "Iterator[Problem]":
         )
 
 
+def _check_names(loaded: "Loaded") -> None:
+    """Check what is configured but not opened here.
+
+    Raises:
+        UnknownBackendError, ConfigError: A name or an option is wrong.
+    """
+    from memory_core.plugins import get_registry
+
+    registry, settings = get_registry(), loaded.settings
+    loaded.check(registry)
+    loaded.options(registry, "session_store", settings.session_store)
+    if settings.embedder is not None:
+        loaded.options(registry, "embedder", settings.embedder)
+
+
 def _opened(state: State, problems: "list[Problem]") -> "MemorySolution | None":
     """Open the solution; what keeps it from opening is what the doctor is there to say."""
     from memory_core.contracts import Problem
     from memory_core.errors import MemoryCoreError
 
     try:
+        _check_names(state.load())
         return state.open()
     except (MemoryCoreError, OSError) as error:
         problems.append(Problem("error", type(error).__name__, str(error)))

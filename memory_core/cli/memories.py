@@ -257,7 +257,7 @@ def consolidate(state: State, new_key: str, insight: str, keys: tuple[str, ...])
 @click.option(
     "--locale", type=click.Choice(["en", "zh"]), help="Language of the wording; by default the configured one."
 )
-@shared_options("cwd", "storer", "searcher", "json")
+@shared_options("cwd", "user", "storer", "searcher", "json")
 @pass_state
 def inject(state: State, text: str, session: str | None, locale: str | None) -> None:
     """Print what an agent would be told for the user input TEXT.
@@ -268,7 +268,10 @@ def inject(state: State, text: str, session: str | None, locale: str | None) -> 
     from memory_core.talent import MemoryTalent
 
     settings = state.load().settings
-    talent = MemoryTalent(state.open_provider(), locale=locale or settings.locale, **settings.talent.model_dump())
+    options = settings.talent.model_dump()
+    if state.user is not None:  # as for an agent that serves this user
+        options["session_isolation"], session = True, state.user
+    talent = MemoryTalent(state.open_provider(), locale=locale or settings.locale, **options)
     block = talent.instruction(text, cwd=state.workspace, session_id=session)
     if state.as_json:
         print_json({"instruction": block})

@@ -32,7 +32,8 @@ def run(args: Sequence[str] | None = None) -> int:
     _tolerant_output()
     try:
         result = cli.main(words, prog_name=PROGRAM, standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison] - closed before we started
+            sys.stdout.flush()
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.UsageError as error:
@@ -87,7 +88,8 @@ def _complain(sentence: str) -> None:
 
 def _usage(error: click.UsageError) -> str:
     where = error.ctx.command_path if error.ctx is not None else PROGRAM
-    return f"{error.format_message()} See `{where} --help`."
+    message = error.format_message()
+    return f"{message if message.endswith(('.', '?', '!')) else f'{message}.'} See `{where} --help`."
 
 
 def _os_error(error: OSError) -> str:

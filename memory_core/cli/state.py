@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,12 +109,25 @@ _OPTIONS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
 
 
 def shared_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Accept these global options after the command too: `cwd`, `user`, `scope`, `storer`, `searcher`, `json`."""
+    """Accept these global options after the command too: `cwd`, `user`, `scope`, `storer`, `searcher`, `json`.
+
+    A user or a scope that was given before a command that knows none is refused: whoever names one must not be shown,
+    or change, what belongs to others.
+    """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def checked(*args: Any, **options: Any) -> Any:
+            ctx = click.get_current_context()
+            state = ctx.ensure_object(State)
+            for name, value in (("user", state.user), ("scope", state.scope)):
+                if value is not None and name not in names:
+                    raise click.UsageError(f"`{ctx.command_path}` takes no --{name}.", ctx)
+            return command(*args, **options)
+
         for name in reversed(names):
-            command = _OPTIONS[name](command)
-        return command
+            checked = _OPTIONS[name](checked)
+        return checked
 
     return decorate
 

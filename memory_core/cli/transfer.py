@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from errno import ENOENT
+from errno import EISDIR, ENOENT
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO
@@ -55,6 +55,8 @@ def _sink(file: Path) -> Generator[BinaryIO]:
         with file.open("wb") as device:  # a pipe or device is written to, never replaced by a file
             yield device
         return
+    if file.is_dir() or not file.name:
+        raise IsADirectoryError(EISDIR, "This is a directory, not a file", str(file))
     if not file.parent.is_dir():
         raise FileNotFoundError(ENOENT, "There is no such folder", str(file.parent))
     with NamedTemporaryFile(dir=file.parent, prefix=f".{file.name[:100]}.", suffix=".tmp", delete=False) as temporary:

@@ -12,11 +12,12 @@ TAG = "memory_context"
 """The element around everything that this library injects."""
 
 _BREAKS = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+[ \t]*")
-# Terminal and text controls, what turns the direction of text, and what nobody sees: soft hyphens, spaces without
-# width, and the tag characters in which whole sentences can hide. The joiners stay: emoji and some scripts need them.
+# Terminal and text controls, what turns the direction of text, halves of characters, which no answer can be sent with,
+# and what nobody sees: soft hyphens, spaces without width, tag characters in which whole sentences can hide. The
+# joiners stay: emoji and some scripts need them.
 CONTROLS = re.compile(
     r"[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff"
-    r"\ufff9-\ufffb\U000e0000-\U000e007f]"
+    r"\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
 )
 OPENERS = "<\uff1c\ufe64"
 """What a reader may take for the beginning of a tag: `<`, full-width and small."""

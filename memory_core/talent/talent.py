@@ -288,7 +288,8 @@ class MemoryTalent:
             return "\n\n".join([*head, one_line(words.failed.format(reason=reason))])
         recorded.set("memory.entries", len(entries))
         if not entries:
-            return "\n\n".join([*head, words.none_yet]) if rules else ""
+            asked = self.relevance_count + self.priority_count > 0
+            return "\n\n".join([*head, words.none_yet] if asked else head) if rules else ""
         return "\n\n".join([*head, fenced(showing.lines(words, entries), words.label)])
 
     def memories_for(

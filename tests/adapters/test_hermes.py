@@ -336,6 +336,11 @@ def every_hook_is_harmless(provider: Any) -> None:
     provider.on_delegation("task", "result")
     provider.on_memory_write("add", "memory", "x", {})
     assert isinstance(provider.on_pre_compress([{"role": 3, "content": object()}]), str)
+    for messages in ([None], "text", [[]], None, 7):
+        assert isinstance(provider.on_pre_compress(messages), str)
+        provider.sync_turn("a", "b", messages=messages)
+        provider.on_session_end(messages)
+    provider.handle_tool_call("memory_search", {"query": "\ud800"}).encode()
     provider.on_session_end([{"role": "user", "content": None}])
     assert set(json.loads(provider.handle_tool_call("memory_search", {"query": "x"}))) <= {"result", "error"}
     assert "error" in json.loads(provider.handle_tool_call("no_such_tool", {}))
@@ -428,6 +433,9 @@ def test_what_was_seen_is_bounded() -> None:
 
 
 def test_the_plugin_is_installed_by_hand_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    assert "HERMES_HOME" in capsys.readouterr().out
     main([str(tmp_path / "h")])
     main([str(tmp_path / "h")])
     assert "hermes config set memory.provider memory_core" in capsys.readouterr().out

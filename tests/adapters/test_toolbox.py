@@ -102,7 +102,9 @@ def test_the_clients_own_objects_are_understood(toolbox: Toolbox) -> None:
     assert "FAILED" not in answers[0]["content"] == answers[1]["content"]
 
 
-@pytest.mark.parametrize("arguments", ['{"key": ', "[1, 2]", "null", '"text"', "", None, 7, "NaN", '{"key": null}'])
+@pytest.mark.parametrize(
+    "arguments", ['{"key": ', "[1, 2]", "null", '"text"', "", None, 7, "NaN", '{"key": null}', "[" * 100_000]
+)
 def test_arguments_that_are_no_object_are_answered(toolbox: Toolbox, arguments: object) -> None:
     [answer] = run_tool_calls(toolbox, [call("memory_recall", arguments)])
     assert "FAILED" in answer["content"]

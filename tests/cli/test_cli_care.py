@@ -90,6 +90,29 @@ def test_doctor_reports_an_index_that_fails(cli: Cli, monkeypatch: pytest.Monkey
     assert "memory-core reindex" in result.out
 
 
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("session_store = 'fiel'", "Did you mean 'file'"),
+        ("embedder = 'sttic'", "Did you mean 'static'"),
+        ("[storers.kv]\ndurabilty = 'full'", "durabilty"),
+    ],
+)
+def test_doctor_checks_what_is_configured_but_not_in_use(cli: Cli, workspace: Path, setting: str, says: str) -> None:
+    (workspace / "memory.toml").write_text(setting)
+    result = cli("doctor")
+    assert result.code == 1
+    assert says in result.out
+    assert "well" not in result.out
+
+
+def test_doctor_does_not_call_well_what_the_audit_found(cli: Cli) -> None:
+    cli("remember", "a", "The user likes green tea in the morning", "-i", "9")
+    assert cli("doctor", "--audit").out.endswith("Everything is well.\n")
+    cli("remember", "b", "The user likes green tea in the morning", "-i", "9")
+    assert cli("doctor", "--audit").out.endswith("Nothing is broken; see what was found above.\n")
+
+
 def test_doctor_reports_a_store_that_fails(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     from memory_core.errors import StorageUnavailableError
 
@@ -311,6 +334,16 @@ def test_inject_prints_the_block(cli: Cli, workspace: Path) -> None:
     off = cli("inject", "x")
     assert (off.code, off.out) == (0, "")
     assert "nothing to inject" in off.err
+
+
+def test_inject_is_for_the_user_that_is_named(cli: Cli) -> None:
+    cli("remember", "drink", "Everybody drinks water", "-i", "8")
+    cli("remember", "drink", "Ann drinks tea", "-i", "8", "--user", "ann")
+    for args in (("--user", "ann", "inject", "drink"), ("inject", "drink", "--user", "ann")):
+        out = cli(*args).out
+        assert "tea" in out
+        assert "water" not in out
+    assert "water" in cli("inject", "drink").out
 
 
 @pytest.mark.parametrize("locale", ["en", "zh"])

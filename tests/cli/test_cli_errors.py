@@ -67,6 +67,37 @@ def test_debug_prints_the_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "Traceback" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "command"),
+    [
+        ("user", ("migrate", "--from", "markdown", "--to", "kv")),
+        ("scope", ("reindex",)),
+        ("scope", ("inject", "x")),
+        ("scope", ("config", "show")),
+        ("user", ("ledger", "show")),
+        ("scope", ("embed", "status")),
+    ],
+)
+def test_a_user_or_scope_is_never_ignored(cli: Cli, option: str, command: tuple[str, ...]) -> None:
+    result = cli(f"--{option}", "ann", *command)
+    assert result.code == 2
+    assert one_sentence(result.err)
+    assert f"takes no --{option}." in result.err
+
+
+def test_words_without_quotes_are_told_apart(cli: Cli) -> None:
+    err = cli("search", "which", "editor").err
+    assert one_sentence(err)
+    assert "argument (editor). See" in err
+
+
+def test_output_that_is_closed(workspace: Path) -> None:
+    assert run(["remember", "k", "tea"]) == 0
+    code = f"exec {sys.executable} -m memory_core.cli search tea >&-"
+    done = subprocess.run(["bash", "-c", code], cwd=workspace, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_reader_that_goes_away(workspace: Path) -> None:
     for number in range(30):
         assert run(["remember", f"k{number}", "x" * 20_000, "-i", "9"]) == 0

@@ -47,6 +47,18 @@ def listed(cli: Cli, *args: str) -> list[object]:
     )
 
 
+@pytest.mark.parametrize("place", [".", "", "folder", ".."])
+def test_a_directory_is_no_file_to_export_to(cli: Cli, workspace: Path, place: str) -> None:
+    cli("remember", "k", "tea")
+    (workspace / "folder").mkdir()
+    before = sorted(workspace.rglob("*"))
+    result = cli("export", place)
+    assert result.code != 0
+    assert one_sentence(result.err)
+    assert ".tmp" not in result.err
+    assert sorted(workspace.rglob("*")) == before
+
+
 def test_a_round_trip_into_another_workspace(cli: Cli, tmp_path: Path, home: Path) -> None:
     fill(cli)
     before = listed(cli)
