@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from memory_core.contracts import FEED_PAGE
+from memory_core.contracts import FEED_PAGE, ChangeFeed, Progress
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId
 
 
@@ -34,6 +34,25 @@ class LogState:
     floor: int
     head: int
     lost: tuple[int, int] = (0, 0)
+
+
+def reported(changes: ChangeFeed, progress: Progress) -> ChangeFeed:
+    """Return the same feed, which tells `progress` how much was taken over whenever it is asked for more."""
+    read = 0
+
+    def asked(since: str | None, user_id: str) -> ChangeBatch:
+        nonlocal read
+        progress(read, None)
+        batch = changes(since, user_id)
+        read += len(batch.upserts) + len(batch.removals)
+        return batch
+
+    return asked
+
+
+def after(count: int, progress: Progress) -> Progress:
+    """Return the progress of a part that begins when `count` have been done."""
+    return lambda done, total: progress(count + done, None if total is None else count + total)
 
 
 class ScopeLog(Protocol):

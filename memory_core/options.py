@@ -22,7 +22,10 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    project_hint: ClassVar[str] = "set it in the environment, or in your own file given with --config"
+    project_hint: ClassVar[str] = (
+        "set it in your own configuration file or in the environment (while a project has a file, yours is read with "
+        "--config)"
+    )
 
     @classmethod
     def allowed_in_project(cls, name: str, value: Any, workspace: Path) -> bool:

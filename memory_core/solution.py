@@ -18,6 +18,7 @@ from memory_core.contracts import (
     MemorySolution,
     MemoryStorer,
     Problem,
+    Progress,
     Remembered,
     Stored,
 )
@@ -28,6 +29,7 @@ from memory_core.errors import (
     UnknownScopeError,
     did_you_mean,
 )
+from memory_core.feed import after, reported
 from memory_core.hooks import Hooks
 from memory_core.model import (
     HOT_IMPORTANCE,
@@ -328,24 +330,28 @@ class StandardSolution(MemorySolution):
 
     # --- following -------------------------------------------------------------------------------------------------
 
-    def sync(self, user_id: str = SHARED_USER_ID) -> int:  # noqa: D102 - the contract says it
+    def sync(self, user_id: str = SHARED_USER_ID, progress: Progress | None = None) -> int:  # noqa: D102
+        changes = self.storer.changes if progress is None else reported(self.storer.changes, progress)
         with self._lock(user_id):
-            return self.searcher.follow(self.storer.changes, user_id)
+            return self.searcher.follow(changes, user_id)
 
     def _lock(self, user_id: str) -> RLock:
         return self._locks[hash(user_id) % _LOCK_STRIPES]
 
-    def reindex(self, user_id: str | None = None) -> int:  # noqa: D102 - the contract says it
+    def reindex(self, user_id: str | None = None, progress: Progress | None = None) -> int:  # noqa: D102
         if user_id is None:
             with ExitStack() as held:  # nobody may be between asking for changes and taking them over
                 for lock in self._locks:
                     held.enter_context(lock)
                 self.searcher.clear()
-            return sum(self.sync(user) for user in self.storer.users())
+            total = 0
+            for user in self.storer.users():
+                total += self.sync(user, progress and after(total, progress))
+            return total
         user_id = clean_name(user_id, "user id")
         with self._lock(user_id):
             self.searcher.clear(user_id)
-            return self.sync(user_id)
+            return self.sync(user_id, progress)
 
     def problems(self) -> list[Problem]:  # noqa: D102 - the contract says it
         return [*self.storer.problems(), *self.searcher.problems()]

@@ -12,11 +12,11 @@ from memory_core.audit.loops import own_words
 from memory_core.audit.model import CHECKS, AuditReport, Check, Finding
 from memory_core.audit.secrets import EXTRA, detectors_installed, find_secrets, sensitive_field
 from memory_core.clock import SystemClock
-from memory_core.contracts import Clock, MemorySolution
+from memory_core.contracts import Clock, MemorySolution, Progress
 from memory_core.model import MemoryEntry
 from memory_core.policy import DAY_S, FRAGMENT_BELOW, FRAGMENT_LIMIT
 from memory_core.text import estimate_tokens
-from memory_core.transfer.report import Progress, no_progress
+from memory_core.transfer.report import no_progress
 
 DEFAULT_SOON_DAYS = 7
 DEFAULT_SIMILARITY = 0.8

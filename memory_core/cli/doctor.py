@@ -13,7 +13,7 @@ from memory_core.cli.state import State, pass_state, shared_options
 if TYPE_CHECKING:
     from memory_core.audit import AuditReport
     from memory_core.config import Loaded
-    from memory_core.contracts import MemorySolution, Problem
+    from memory_core.contracts import MemorySolution, Problem, Progress
 
 SOON_DAYS = 7
 SHOWN_FINDINGS = 10
@@ -54,7 +54,8 @@ def doctor(state: State, audit: bool, soon_days: int) -> int | None:
     solution = _opened(state, problems)
     if solution is not None:
         try:
-            problems.extend(_index_problems(solution, state, facts))
+            with progress_bar("Indexing") as progress:
+                problems.extend(_index_problems(solution, state, facts, progress))
             problems.extend(solution.problems())
             with progress_bar("Reading the memories") as progress:
                 report = run_audit(
@@ -131,7 +132,9 @@ def _opened(state: State, problems: "list[Problem]") -> "MemorySolution | None":
         return None
 
 
-def _index_problems(solution: "MemorySolution", state: State, facts: dict[str, Any]) -> "Iterator[Problem]":
+def _index_problems(
+    solution: "MemorySolution", state: State, facts: dict[str, Any], progress: "Progress"
+) -> "Iterator[Problem]":
     """Bring the index up to the store, and say how far it was behind."""
     from memory_core.contracts import Problem
     from memory_core.errors import MemoryCoreError
@@ -143,7 +146,7 @@ def _index_problems(solution: "MemorySolution", state: State, facts: dict[str, A
     facts["users"] = len(users)
     for user in users:
         try:
-            solution.sync(user)
+            solution.sync(user, progress)
         except MemoryCoreError as error:
             yield Problem("error", "index-failed", str(error), user, "Build it anew: memory-core reindex")
 

@@ -133,7 +133,7 @@ def search(state: State, text: str, top_k: int, min_importance: int | None, expl
     memory-core search "which web framework?"
     memory-core search 框架 -k 3 --explain
     """
-    hits = state.open().search(
+    hits = state.open_following().search(
         text,
         user_id=state.user_id,
         top_k=top_k,
@@ -170,7 +170,7 @@ def list_memories(state: State, limit: int, everything: bool) -> None:
     """
     limit = EVERYTHING if everything else limit
     scopes = None if state.scope is None else [state.scope]
-    entries = state.open().list_all(user_id=state.user_id, limit=limit + 1, scopes=scopes)
+    entries = state.open_following().list_all(user_id=state.user_id, limit=limit + 1, scopes=scopes)
     listed = entries[:limit]
     if state.as_json:
         print_json([to_fields(entry) for entry in listed])

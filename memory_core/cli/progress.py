@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from memory_core.transfer.report import Progress
+from memory_core.contracts import Progress
 
 WAIT_S = 2.0
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,15 @@ class State:
         """Open the solution of the workspace."""
         return self.open_provider(**others).get(self.workspace)
 
+    def open_following(self) -> "MemorySolution":
+        """Open the solution with its index up to the store; a bar is shown while that takes long."""
+        from memory_core.cli.progress import progress_bar
+
+        solution = self.open()
+        with progress_bar("Indexing") as progress:
+            solution.sync(self.user_id, progress)
+        return solution
+
     def close(self) -> None:
         """Close what was opened."""
         while self._opened:
@@ -116,7 +125,6 @@ def shared_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., 
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(command)
         def checked(*args: Any, **options: Any) -> Any:
             ctx = click.get_current_context()
             state = ctx.ensure_object(State)
@@ -125,9 +133,10 @@ def shared_options(*names: str) -> Callable[[Callable[..., Any]], Callable[..., 
                     raise click.UsageError(f"`{ctx.command_path}` takes no --{name}.", ctx)
             return command(*args, **options)
 
+        taken: Callable[..., Any] = update_wrapper(checked, command)
         for name in reversed(names):
-            checked = _OPTIONS[name](checked)
-        return checked
+            taken = _OPTIONS[name](taken)
+        return taken
 
     return decorate
 

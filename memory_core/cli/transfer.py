@@ -195,15 +195,16 @@ def reindex(state: State) -> None:
     memory-core reindex
     memory-core reindex --searcher lancedb --user alice
     """
+    from memory_core.feed import after
+
     solution = state.open()
     users = [state.user] if state.user is not None else solution.storer.users()
     if state.user is None:
         solution.searcher.clear()
     count = 0
     with progress_bar("Indexing") as progress:
-        for number, user in enumerate(users, start=1):
-            count += solution.reindex(user)
-            progress(number, len(users))
+        for user in users:
+            count += solution.reindex(user, after(count, progress))
     if state.as_json:
         print_json({"indexed": count, "users": len(users)})
     else:

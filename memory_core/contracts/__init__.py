@@ -12,7 +12,7 @@ from memory_core.contracts.ports import ChatModel, Clock, ModelReply
 from memory_core.contracts.problem import Problem
 from memory_core.contracts.provider import MemorySolutionProvider
 from memory_core.contracts.searcher import ChangeFeed, MemorySearcher
-from memory_core.contracts.solution import REFUSALS, Consolidated, MemorySolution, Remembered, Stored
+from memory_core.contracts.solution import REFUSALS, Consolidated, MemorySolution, Progress, Remembered, Stored
 from memory_core.contracts.storer import FEED_PAGE, UNSTORABLE, MemoryStorer
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "MemoryStorer",
     "ModelReply",
     "Problem",
+    "Progress",
     "Remembered",
     "ScopePlace",
     "SearcherBuilder",

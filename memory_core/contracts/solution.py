@@ -1,15 +1,18 @@
 """Store and index in step: the operations that talents, the command line and servers share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from memory_core.contracts.problem import Problem
 from memory_core.contracts.searcher import MemorySearcher
 from memory_core.contracts.storer import UNSTORABLE, MemoryStorer
 from memory_core.errors import MemoryCoreError, PluginError, VetoedError
 from memory_core.model import HOT_IMPORTANCE, SHARED_USER_ID, MemoryEntry, MemoryId, SearchHit
+
+Progress: TypeAlias = Callable[[int, int | None], None]
+"""Told how much has been done, and of how much where that is known."""
 
 REFUSALS = (*UNSTORABLE, VetoedError, PluginError)
 """The errors that keep one entry out of a solution and none of the others."""
@@ -163,12 +166,18 @@ class MemorySolution(ABC):
         """
 
     @abstractmethod
-    def sync(self, user_id: str = SHARED_USER_ID) -> int:
-        """Bring the index up to the store for that user; return how many changes were taken over."""
+    def sync(self, user_id: str = SHARED_USER_ID, progress: Progress | None = None) -> int:
+        """Bring the index up to the store for that user; return how many changes were taken over.
+
+        `progress` is told how many were read, page by page.
+        """
 
     @abstractmethod
-    def reindex(self, user_id: str | None = None) -> int:
-        """Build the index anew from the store, for one user or all; return how many entries it holds."""
+    def reindex(self, user_id: str | None = None, progress: Progress | None = None) -> int:
+        """Build the index anew from the store, for one user or all; return how many entries it holds.
+
+        `progress` is told how many were read, page by page.
+        """
 
     @abstractmethod
     def problems(self) -> list[Problem]:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memory_core.contracts import Progress
 from memory_core.errors import MissingExtraError
 from memory_core.evaluation.confidence import Difference, Interval, differences, intervals
 from memory_core.evaluation.datasets import Dataset
 from memory_core.evaluation.metrics import MEASURES
 from memory_core.evaluation.opening import open_searcher, open_solution
 from memory_core.evaluation.runner import Advance, Result, evaluate, evaluate_solution
-from memory_core.transfer.report import Progress, no_progress
+from memory_core.transfer.report import no_progress
 
 MAIN = MEASURES[0]
 """The measure on which searchers are compared."""

@@ -3,6 +3,7 @@
 Everything here streams, reports what it left out and why, and never deletes a source.
 """
 
+from memory_core.contracts import Progress
 from memory_core.transfer.jsonl import export_jsonl, import_jsonl
 from memory_core.transfer.mem0 import import_mem0
 from memory_core.transfer.migrate import migrate
@@ -11,7 +12,6 @@ from memory_core.transfer.report import (
     ExportReport,
     ImportReport,
     MigrationReport,
-    Progress,
     SkippedRecord,
 )
 from memory_core.transfer.solon import import_solon

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from memory_core.contracts import Clock, MemorySolution
+from memory_core.contracts import Clock, MemorySolution, Progress
 from memory_core.errors import InvalidKeyError, UnknownScopeError, did_you_mean
 from memory_core.model import MemoryEntry, MemoryId
-from memory_core.transfer.report import ConflictRule, ImportReport, Progress, no_progress
+from memory_core.transfer.report import ConflictRule, ImportReport, no_progress
 
 PROGRESS_STEP = 50
 PAGE = 250

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from memory_core.clock import SystemClock
-from memory_core.contracts import Clock, MemorySolution, MemoryStorer
+from memory_core.contracts import Clock, MemorySolution, MemoryStorer, Progress
 from memory_core.errors import CorruptEntryError
 from memory_core.serial import from_json, to_json
 from memory_core.transfer.intake import PROGRESS_STEP, Intake
-from memory_core.transfer.report import ConflictRule, ExportReport, ImportReport, Progress, no_progress
+from memory_core.transfer.report import ConflictRule, ExportReport, ImportReport, no_progress
 
 
 class ByteSink(Protocol):

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from memory_core.clock import SystemClock
-from memory_core.contracts import Clock, MemorySolution
+from memory_core.contracts import Clock, MemorySolution, Progress
 from memory_core.errors import CorruptEntryError, InvalidEntryError, InvalidKeyError
 from memory_core.model import HOT_IMPORTANCE, SHARED_USER_ID, MemoryEntry, MemoryId
 from memory_core.naming import short_hash
 from memory_core.policy import expiry
 from memory_core.transfer.intake import Intake
-from memory_core.transfer.report import ConflictRule, ImportReport, Progress, no_progress
+from memory_core.transfer.report import ConflictRule, ImportReport, no_progress
 
 SOURCE = "import:mem0"
 _OWN_FIELDS = frozenset(("memory", "metadata", "created_at", "updated_at", "expiration_date", "user_id"))

@@ -7,10 +7,10 @@ from itertools import islice
 from typing import Any, cast
 
 from memory_core.clock import SystemClock
-from memory_core.contracts import Clock, MemoryStorer
+from memory_core.contracts import Clock, MemoryStorer, Progress
 from memory_core.model import MemoryEntry, MemoryId
 from memory_core.serial import to_json
-from memory_core.transfer.report import MigrationReport, Progress, no_progress
+from memory_core.transfer.report import MigrationReport, no_progress
 
 BATCH = 500
 

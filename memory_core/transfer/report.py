@@ -1,6 +1,5 @@
 """What a transfer did: typed, and ready for JSON."""
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -9,9 +8,6 @@ from memory_core.model import MemoryId
 ConflictRule = Literal["newer", "replace", "skip"]
 """What happens to a memory that is already there: the newer one stays (at equal times the
 present one), the arriving one wins, or the present one does."""
-
-Progress = Callable[[int, int | None], None]
-"""Called with (how many are done, how many there are, None where nobody knows)."""
 
 MAX_LISTED_PROBLEMS = 1_000
 """So many skipped records are described; the rest is only counted."""

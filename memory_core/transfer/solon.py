@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from memory_core.clock import SystemClock
-from memory_core.contracts import Clock, MemorySolution
+from memory_core.contracts import Clock, MemorySolution, Progress
 from memory_core.errors import CorruptEntryError, InvalidEntryError, InvalidKeyError
 from memory_core.model import HOT_IMPORTANCE, MAX_IMPORTANCE, MIN_IMPORTANCE, SHARED_USER_ID, MemoryEntry, MemoryId
 from memory_core.policy import expiry
 from memory_core.transfer.intake import Intake
-from memory_core.transfer.report import ConflictRule, ImportReport, Progress, no_progress
+from memory_core.transfer.report import ConflictRule, ImportReport, no_progress
 
 SOURCE = "import:solon"
 MAX_FILE_BYTES = 16 << 20

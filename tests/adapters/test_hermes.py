@@ -336,7 +336,8 @@ def every_hook_is_harmless(provider: Any) -> None:
     provider.on_delegation("task", "result")
     provider.on_memory_write("add", "memory", "x", {})
     assert isinstance(provider.on_pre_compress([{"role": 3, "content": object()}]), str)
-    for messages in ([None], "text", [[]], None, 7):
+    odd: list[Any] = [[None], "text", [[]], None, 7]
+    for messages in odd:
         assert isinstance(provider.on_pre_compress(messages), str)
         provider.sync_turn("a", "b", messages=messages)
         provider.on_session_end(messages)
