@@ -6,36 +6,27 @@ user's own: see `memory_core.options`.
 """
 
 import os
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ValidationError, field_validator
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import BaseModel, ValidationError
+from pydantic_settings import EnvSettingsSource
 
 from memory_core.errors import ConfigError, did_you_mean
 from memory_core.model import first_reason
 from memory_core.options import Options
 from memory_core.plugins.registry import Kind, PluginRegistry
-from memory_core.policy import (
-    DEFAULT_PRIORITY_COUNT,
-    DEFAULT_RELEVANCE_COUNT,
-    DEFAULT_SUMMARY_CHARS,
-    DEFAULT_TTL,
-    MIN_SUMMARY_CHARS,
-    check_ttl_table,
-)
+from memory_core.settings import APP, ENV_PREFIX, Settings
 
-APP = "memory-core"
 FILE_NAME = "memory.toml"
-ENV_PREFIX = "MEMORY_CORE_"
 OTHER_VARIABLES = frozenset(("MEMORY_CORE_MCP_TOKEN", "MEMORY_CORE_SOAK"))
 """Variables with our prefix that are no settings."""
 
 Origin = Literal["defaults", "user file", "project file"]
-Tables = dict[str, dict[str, Any]]
 
 TABLES: Mapping[str, Kind] = {
     "storers": "storer",
@@ -45,122 +36,9 @@ TABLES: Mapping[str, Kind] = {
     "session_stores": "session_store",
     "filters": "filter",
 }
-_NOT_SETTINGS = frozenset(("MEMORY_CORE_SOAK",))
-"""Variables of our prefix that mean something else: the test suites' long runs."""
 _USER_ONLY_SETTINGS = ("home",)
 _USER_ONLY_IN_LEDGER = ("model", "base_url")
 """A project's file may not say where conversations are sent."""
-
-
-class TalentSettings(Options):
-    """The `[talent]` table: how much is injected, and for whom."""
-
-    enabled: bool = True
-    relevance_count: int = DEFAULT_RELEVANCE_COUNT
-    priority_count: int = DEFAULT_PRIORITY_COUNT
-    summary_length: int = DEFAULT_SUMMARY_CHARS
-    relevance_injection: bool = True
-    session_isolation: bool = False
-
-    @field_validator("relevance_count", "priority_count")
-    @classmethod
-    def _counts(cls, value: int) -> int:
-        if value < 0:
-            raise ValueError(f"{value} is below 0")
-        return value
-
-    @field_validator("summary_length")
-    @classmethod
-    def _summary(cls, value: int) -> int:
-        if value < MIN_SUMMARY_CHARS:
-            raise ValueError(f"{value} is below {MIN_SUMMARY_CHARS}")
-        return value
-
-
-class LedgerSettings(Options):
-    """The `[ledger]` table: the model for flush and consolidation, and the knobs of `memory_core.ledger.MemoryConfig`.
-
-    `model` is `"provider:model"`, or with `base_url` the name of a model at that OpenAI-compatible endpoint. Durations
-    are seconds. The ledger itself checks the values when it is opened.
-    """
-
-    model: str | None = None
-    base_url: str | None = None
-    timezone: str | None = None
-    flush_trigger: Literal["always", "never"] | float = "always"
-    flush_prompt: str | None = None
-    consolidation_prompt: str | None = None
-    consolidation_max_tokens: int = 4_000
-    consolidation_min_gap: float = 1_800
-    daily_file_retention_days: int = 90
-    session_retention_days: int = 180
-
-
-class Settings(BaseSettings):
-    """All settings. Backend options stay raw here; the backend's own model checks them when it is built.
-
-    `home` is where the user's own data lives: memories of the scope `user`, derived indexes, caches.
-    `filters` names the filters in use; their options are in `[filter.NAME]`… tables of the same name.
-    """
-
-    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
-
-    provider: str = "workspace"
-    storer: str = "markdown"
-    searcher: str = "fulltext"
-    embedder: str | None = None
-    session_store: str = "file"
-    filter: list[str] = []
-    locale: Literal["en", "zh"] = "en"
-    stemmer: str | None = "english"
-    home: Path | None = None
-    ttl: dict[int, int] = dict(DEFAULT_TTL)
-    talent: TalentSettings = TalentSettings()
-    ledger: LedgerSettings = LedgerSettings()
-    storers: Tables = {}
-    searchers: Tables = {}
-    providers: Tables = {}
-    embedders: Tables = {}
-    session_stores: Tables = {}
-    filters: Tables = {}
-
-    @field_validator("stemmer")
-    @classmethod
-    def _no_stemmer(cls, value: str | None) -> str | None:
-        return None if value in ("", "none") else value
-
-    @field_validator("ttl")
-    @classmethod
-    def _ttl(cls, value: dict[int, int]) -> dict[int, int]:
-        check_ttl_table(value)
-        return value
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take only what `load_settings` has merged."""
-        del settings_cls, env_settings, dotenv_settings, file_secret_settings
-        return (init_settings,)
-
-    @property
-    def home_dir(self) -> Path:
-        """The user's data folder."""
-        if self.home is not None:
-            return self.home.expanduser().absolute()
-        from platformdirs import user_data_path
-
-        return user_data_path(APP, appauthor=False)
-
-    def table(self, kind: Kind, name: str) -> dict[str, Any]:
-        """Return the raw options of one backend."""
-        tables: Tables = getattr(self, f"{kind}s")
-        return tables.get(name, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +116,9 @@ def load_settings(
     try:
         settings = Settings(**merged)
     except ValidationError as error:
-        raise ConfigError(_explain(error, Settings, where)) from error
+        names = [str(part).lower() for part in error.errors(include_url=False, include_input=False)[0]["loc"]]
+        blamed = f"{ENV_PREFIX}{'__'.join(names).upper()}" if _holds(environment, names) else where
+        raise ConfigError(_explain(error, Settings, blamed)) from error
     layers = (("argument", dict(overrides or {})), ("environment", environment), (where, from_file))
     return Loaded(settings, workspace, path, origin, project, layers)
 
@@ -314,14 +194,31 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _environment() -> dict[str, Any]:
     for variable in os.environ:
-        if variable.startswith(ENV_PREFIX) and variable not in _NOT_SETTINGS:
+        if variable.startswith(ENV_PREFIX) and variable not in OTHER_VARIABLES:
             name = variable.removeprefix(ENV_PREFIX).split("__")[0].lower()
-            if variable not in OTHER_VARIABLES and name not in Settings.model_fields:
+            if name not in Settings.model_fields:
                 raise ConfigError(f"The environment variable {variable} sets nothing.{_known(name, Settings)}")
     try:
         return dict(EnvSettingsSource(Settings)())
     except ValueError as error:
-        raise ConfigError(f"The environment variables {ENV_PREFIX}… cannot be read: {error}.") from error
+        field_of = re.search(r"field \"(\w+)\"", str(error))
+        which = f"variable {ENV_PREFIX}{field_of[1].upper()}" if field_of else f"variables {ENV_PREFIX}…"
+        raise ConfigError(
+            f'The environment {which} cannot be read: lists and tables are written as JSON there, such as ["redact"].'
+        ) from error
+
+
+def _holds(layer: Mapping[str, Any], names: Sequence[str]) -> bool:
+    """Whether a layer sets what `names` lead to."""
+    found: Any = layer
+    for name in names:
+        if not isinstance(found, Mapping):
+            return True  # it was set above, as a whole
+        lowered = {str(key).lower(): value for key, value in cast("Mapping[object, Any]", found).items()}
+        if name not in lowered:
+            return False
+        found = lowered[name]
+    return bool(names)
 
 
 def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -350,4 +247,4 @@ def _explain(error: ValidationError, model: type[BaseModel], where: str) -> str:
             if isinstance(annotation, type) and issubclass(annotation, BaseModel):
                 inner = annotation
         return f"{where}: there is no setting `{'.'.join(names)}`.{_known(names[-1], inner)}"
-    return f"{where}: {first_reason(error)}."
+    return f"{where}: {first_reason(error).rstrip('.')}."

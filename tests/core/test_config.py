@@ -266,6 +266,26 @@ def test_an_unknown_filter_leaves_no_store_open(work: Path) -> None:
     provider.close()
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "blamed"),
+    [
+        ("MEMORY_CORE_TALENT__RELEVANCE_COUNT", "abc", "MEMORY_CORE_TALENT__RELEVANCE_COUNT"),
+        ("memory_core_locale".upper(), "fr", "MEMORY_CORE_LOCALE"),
+        ("MEMORY_CORE_FILTER", "redact", "MEMORY_CORE_FILTER"),
+        ("MEMORY_CORE_TTL__5", "x", "MEMORY_CORE_TTL__5"),
+    ],
+)
+def test_a_wrong_variable_is_blamed_itself(
+    work: Path, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, blamed: str
+) -> None:
+    (work / "memory.toml").write_text("[talent]\npriority_count = 2")
+    monkeypatch.setenv(variable, value)
+    message = refused(work)
+    assert blamed in message
+    assert "memory.toml" not in message
+    assert not message.endswith("..")
+
+
 # --- a project's file is trusted less ------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "clock", "tracing"),
     ("model",),
     ("contracts", "policy", "text", "serial", "feed", "naming", "options", "vectors", "locales", "thoughts"),
-    ("plugins", "config", "hooks", "embedding_cache"),
+    ("plugins", "config", "settings", "hooks", "embedding_cache"),
     ("cached_embedder",),
     ("embedding_status",),
     ("solution", "async_solution", "caching"),

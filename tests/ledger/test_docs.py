@@ -5,8 +5,8 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 
-from memory_core.config import LedgerSettings
 from memory_core.ledger import MemoryConfig
+from memory_core.settings import LedgerSettings
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "ledger.md").read_text("utf-8")
 
