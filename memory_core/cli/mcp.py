@@ -1,5 +1,6 @@
 """`mcp`: serve the workspace's memory to any MCP client."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,7 @@ def mcp(
     try:
         server = build_server(desks, version=__version__)
         if not http:
+            _end_when_interrupted(desks.close)
             serve_stdio(server)
             return
         app = http_app(server, host, os.environ.get(TOKEN_VARIABLE) or None, allowed_host)
@@ -56,6 +58,18 @@ def mcp(
         serve_http(app, host, port)
     finally:
         desks.close()
+
+
+def _end_when_interrupted(close: Callable[[], None]) -> None:
+    """End at once on Ctrl-C: a thread that waits for the client's next line cannot be asked to stop."""
+    import os
+    import signal
+
+    def end(*_: object) -> None:
+        close()
+        os._exit(130)
+
+    signal.signal(signal.SIGINT, end)
 
 
 def _desks(state: State, *, http: bool, ledger: bool, sessions: bool) -> "OneDesk | RootDesks":

@@ -1,6 +1,8 @@
 """The MCP server, driven by the official client: in process, over stdio, and over HTTP."""
 
 import asyncio
+import json
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -247,6 +249,25 @@ async def test_over_stdio_the_user_is_fixed_and_memories_survive_a_restart(works
     async with Client(over_stdio(workspace, "--user", "bob", "--no-sessions")) as bob:
         assert "Bob drinks tea" in await said(bob, "memory_recall", key="drink")
         assert {tool.name for tool in (await bob.list_tools()).tools} == TOOLS
+
+
+def test_ctrl_c_ends_the_server_while_the_client_is_silent(workspace: Path) -> None:
+    hello = {
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+    }  # fmt: skip
+    with subprocess.Popen(
+        command(workspace), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(hello).encode() + b"\n")
+        server.stdin.flush()
+        assert b"serverInfo" in server.stdout.readline()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(10) == 130
+        assert server.stderr is not None
+        assert b"Traceback" not in server.stderr.read()
 
 
 async def test_a_thousand_calls_do_not_grow_the_server(workspace: Path) -> None:
