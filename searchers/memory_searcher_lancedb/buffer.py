@@ -101,6 +101,9 @@ class Buffer:
         self._snapshot = None
         if self.generation != snapshot.generation:
             return
+        if snapshot.cleared:
+            # While nothing in the table counted, a removal was not noted; what is written counts from now on.
+            self.removed |= snapshot.rows.keys() - self.rows.keys()
         self.cleared = False
         for uid, row in snapshot.rows.items():
             if self.rows.get(uid) is row:
