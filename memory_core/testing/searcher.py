@@ -42,6 +42,9 @@ LEXICAL: tuple[tuple[str, str], ...] = (
     ("GB/s", "speed"), ("ABC", "full"), ("it's coffee", "coffee"), ("drinking coffees", "coffee"), ("파이썬", "korean"),
 )  # fmt: skip
 
+MANY_USERS = 70
+"""More than are held in memory at once, unless it was said."""
+
 
 def search(
     searcher: MemorySearcher, text: str, top_k: int = 5, user: str = "shared", **more: object
@@ -345,6 +348,27 @@ class SearcherContract:
             for number in range(10):
                 self.feed(searcher, [make_entry(f"n{number}", f"coffee and tea {number}")], cursor=f"c{number}")
             assert [reader.result() for reader in readers] == [10, 10, 10]
+
+    def test_other_users_push_nothing_out_in_the_midst(self, searcher: MemorySearcher) -> None:
+        """Not between the cursor and what came after it, and not between following the store and reading."""
+        entries = [make_entry(f"k{n}", f"coffee number {n}") for n in range(5)]
+
+        def others() -> None:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(lambda: [searcher.list_all(f"u{n}", 1) for n in range(MANY_USERS)]).result()
+
+        def changes(since: str | None, user_id: str) -> ChangeBatch:
+            known = int(since or 0)
+            others()
+            return ChangeBatch(entries[known:], (), str(len(entries)), complete=since is None)
+
+        searcher.follow(changes, "shared")
+        for number in range(3):
+            entries.append(make_entry(f"new{number}", f"coffee of day {number}"))
+            searcher.follow(changes, "shared")
+            others()
+            assert len(searcher.list_all("shared", 99)) == searcher.count("shared") == len(entries)
+            assert len(search(searcher, "coffee", 99)) == len(entries)
 
     def test_closing_twice_is_harmless(self, open_searcher: OpenSearcher) -> None:
         searcher = open_searcher()
