@@ -9,7 +9,7 @@ import numpy as np
 
 from memory_core.contracts import BackendContext, Embedder
 from memory_core.embedding_cache import DEFAULT_MAX_BYTES, FILE_NAME, EmbeddingCache
-from memory_core.vectors import Vectors
+from memory_core.vectors import Vectors, broken_rows
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class CachedEmbedder(Embedder):
         result = np.empty((len(texts), dim), dtype=np.float32)
         for place, text in enumerate(texts):
             result[place] = known[text]
-        broken: list[int] = np.flatnonzero(~np.isfinite(result).all(axis=1)).tolist()
+        broken = broken_rows(result)
         if broken:  # only what came from the cache can be
             damaged = list(dict.fromkeys(texts[place] for place in broken))
             self.cache.discard(damaged)
@@ -61,14 +61,15 @@ class CachedEmbedder(Embedder):
         for start in range(0, len(texts), self._batch_size):
             batch = texts[start : start + self._batch_size]
             rows = self.embedder.embed_documents(batch)
-            finite = np.isfinite(rows).all(axis=1)
-            if finite.all():
-                self.cache.put(self.model_id, batch, rows)
-            else:
-                log.warning("The model %r gave %d vectors without a value", self.model_id, int((~finite).sum()))
-                kept: list[int] = np.flatnonzero(finite).tolist()
+            broken = broken_rows(rows)
+            if broken:
+                log.warning("The model %r gave %d vectors without a value", self.model_id, len(broken))
+                kept = sorted(set(range(len(batch))) - set(broken))
                 self.cache.put(self.model_id, [batch[place] for place in kept], rows[kept])
-                rows = np.where(finite[:, np.newaxis], rows, np.float32(0))
+                rows = rows.copy()
+                rows[broken] = 0.0
+            else:
+                self.cache.put(self.model_id, batch, rows)
             made.update(zip(batch, rows, strict=True))
         return made
 

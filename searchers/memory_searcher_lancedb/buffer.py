@@ -74,12 +74,13 @@ class Buffer:
         self.removed.discard(uid)
         self._snapshot = None
 
-    def remove(self, uid: str) -> None:
-        """Take over a removal."""
-        self.rows.pop(uid, None)
+    def remove(self, uid: str) -> Row | None:
+        """Take over a removal; return what was not written yet."""
+        gone = self.rows.pop(uid, None)
         if not self.cleared:
             self.removed.add(uid)
         self._snapshot = None
+        return gone
 
     def clear(self) -> None:
         """Begin anew: nothing that was known counts."""

@@ -286,11 +286,11 @@ class LanceDBSearcher(MemorySearcher):
             buffer = self._writer.continued(user_id, followed if user == user_id and not batch.complete else None)
             if batch.complete:
                 buffer.clear()
-            for gone in batch.removals:
-                buffer.remove(uid_of(gone))
+            gone = [buffer.remove(uid_of(id)) for id in batch.removals]
             for row in rows:
                 buffer.put(uid_of(row.entry.id), row)
             buffer.cursor = batch.cursor
+        self._writer.forget_vectors(row.entry for row in gone if row is not None)
         self._writer.flush_if_due()
 
     def update_index(self, entry: MemoryEntry) -> None:  # noqa: D102 - the contract says it
@@ -301,7 +301,8 @@ class LanceDBSearcher(MemorySearcher):
 
     def remove_index(self, id: MemoryId) -> None:  # noqa: D102 - the contract says it
         with self._lock:
-            self._writer.buffer(id.user_id).remove(uid_of(id))
+            gone = self._writer.buffer(id.user_id).remove(uid_of(id))
+        self._writer.forget_vectors([gone.entry] if gone is not None else [])
         self._writer.flush_if_due()
 
     def clear(self, user_id: str | None = None) -> None:  # noqa: D102 - the contract says it

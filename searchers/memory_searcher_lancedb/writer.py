@@ -6,12 +6,14 @@ table's cursor: the store tells the rest again, and the vectors come from the ca
 """
 
 import logging
+from collections.abc import Iterable
 from threading import RLock, Thread
 from time import monotonic
 
 from memory_core.cached_embedder import CachedEmbedder
 from memory_core.contracts import Embedder
 from memory_core.errors import IndexUnavailableError
+from memory_core.model import MemoryEntry
 from memory_core.vectors import embedding_text
 from memory_searcher_lancedb import rows as layout
 from memory_searcher_lancedb.buffer import Buffer, Snapshot
@@ -192,7 +194,7 @@ class Writer:
         removed = [uid for snapshot in due.values() for uid in snapshot.removed]
         for start in range(0, len(removed), _CHUNK):
             condition = layout.among(removed[start : start + _CHUNK])
-            self._forget_vectors(condition)
+            self._forget_rows(condition)
             doomed.append(condition)
         rows = [row for snapshot in due.values() for row in snapshot.rows.values()]
         cursors = [(user, snapshot.cursor) for user, snapshot in due.items() if snapshot.cursor is not None]
@@ -201,13 +203,16 @@ class Writer:
         schema = layout.schema(self._embedder.model_id, self._embedder.dim)
         self._table.commit(doomed, layout.to_arrow(rows, cursors, schema), schema)
 
-    def _forget_vectors(self, condition: object) -> None:
-        """Take the vectors of removed memories out of the cache: a vector can betray its text."""
+    def _forget_rows(self, condition: object) -> None:
         if isinstance(self._embedder, CachedEmbedder) and self._table.broken is None:
             found = self._table.rows(condition, ["entry"])
             if found is not None and len(found):
-                entries = map(layout.entry_of, found["entry"].to_pylist())
-                self._embedder.cache.discard([embedding_text(entry) for entry in entries])
+                self.forget_vectors(map(layout.entry_of, found["entry"].to_pylist()))
+
+    def forget_vectors(self, gone: Iterable[MemoryEntry]) -> None:
+        """Take the vectors of removed memories out of the cache: a vector can betray its text."""
+        if isinstance(self._embedder, CachedEmbedder):
+            self._embedder.cache.discard([embedding_text(entry) for entry in gone])
 
     def clear(self, user_id: str | None) -> None:
         """Delete everything, or everything of one user, at once.

@@ -26,7 +26,7 @@ class Meanwhile:
     """Makes the next commit do something before or after it, as another thread would."""
 
     def __init__(self, searcher: LanceDBSearcher, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._table: Any = searcher._table  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateUsage]
+        self._table: Any = searcher._table  # pyright: ignore[reportPrivateUsage] - its table is the only way to a commit
         self._patch = monkeypatch
 
     def flush(self, searcher: LanceDBSearcher, before: Callable[[], None], after: Callable[[], None]) -> None:
@@ -142,7 +142,7 @@ def test_a_damaged_table_is_never_replaced_by_the_latest_changes_alone(tmp_path:
     for path in (tmp_path / "table" / "entries.lance" / "data").iterdir():
         path.write_bytes(b"x" * 99)
     with pytest.raises(IndexUnavailableError):
-        searcher._table.rows(None, ["uid"])  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateUsage]
+        searcher._table.rows(None, ["uid"])  # pyright: ignore[reportPrivateUsage] - a reading finds the damage
     searcher.close()
     again = open_searcher(tmp_path)
     for user, first in told.items():
