@@ -60,7 +60,7 @@ class CachedEmbedder(Embedder):
         made: dict[str, Vectors] = {}
         for start in range(0, len(texts), self._batch_size):
             batch = texts[start : start + self._batch_size]
-            rows = self.embedder.embed_documents(batch)
+            rows = np.asarray(self.embedder.embed_documents(batch), dtype=np.float32)
             broken = broken_rows(rows)
             if broken:
                 log.warning("The model %r gave %d vectors without a value", self.model_id, len(broken))
@@ -86,7 +86,7 @@ class CachedEmbedder(Embedder):
             if known is not None:
                 return known
             try:
-                vector = self.embedder.embed_query(text)
+                vector = np.asarray(self.embedder.embed_query(text), dtype=np.float32)
                 if not np.isfinite(vector).all():
                     log.warning("The model %r gave a query's vector without a value", self.model_id)
                     return np.zeros_like(vector)
