@@ -17,7 +17,7 @@ from typing import Any
 
 from memory_core.errors import ConfigError, did_you_mean
 
-TOKENIZER_VERSION = 1
+TOKENIZER_VERSION = 2
 """Grows whenever the same text would give other tokens; persistent indexes rebuild themselves then."""
 
 MAX_TOKEN_CHARS = 64
@@ -26,7 +26,11 @@ HAN = "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\
 KANA = "\u3041-\u309f\u30a0-\u30ff\u31f0-\u31ff"
 HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer: no spaces between words
-EMOJI = "\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
+EMOJI = (
+    "\u2194-\u2199\u21a9\u21aa\u2300-\u23ff\u25b6\u25c0\u25fb-\u25fe\u2600-\u27bf\u2934\u2935\u2b00-\u2bff"
+    "\U0001f004\U0001f0cf\U0001f170-\U0001f19a\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
+)
+"""Emoji and the technical signs beside them (⌘, ⏎); no bullets and plain arrows, which only order a text."""
 _DENSE = HAN + KANA + HANGUL + UNSPACED
 
 
@@ -37,16 +41,17 @@ def _marks() -> str:
 
 
 @lru_cache(maxsize=1)
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """Compile the token pattern, the one for ASCII text, and the one that splits compounds; once."""
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+    """Compile the token pattern, the one for ASCII text, what splits compounds, and a character of a dense script."""
     letter = f"(?:[^\\W_{_DENSE}]|[{_marks()}])"
 
     def word(letter: str, dense: str) -> re.Pattern[str]:
-        return re.compile(dense + rf"(?P<word>(?:(?<![\w.])\.(?={letter}))?{letter}+(?:[.'/&]{letter}+)*(?:\+\+|\#)?)")
+        dot = rf"(?:(?<![._])(?<!{letter})\.(?={letter}))?"  # of `.net`, also beside a dense script
+        return re.compile(dense + rf"(?P<word>{dot}{letter}+(?:[.'/&]{letter}+)*(?:\+\+|\#)?)")
 
     dense = f"(?P<han>[{HAN}]+)|(?P<kana>[{KANA}]+)|(?P<hangul>[{HANGUL}]+)|(?P<unspaced>[{UNSPACED}]+)|"
     dense += f"(?P<emoji>[{EMOJI}])|"
-    return word(letter, dense), word("[a-z0-9]", ""), re.compile(r"[./'&]")
+    return word(letter, dense), word("[a-z0-9]", ""), re.compile(r"[./'&]"), re.compile(f"[{_DENSE}]")
 
 
 class _Stemmers(threading.local):
@@ -95,7 +100,7 @@ def tokens(text: str, stemmer: str | None = "english") -> list[str]:
     Raises:
         ConfigError: There is no stemmer of that name.
     """
-    any_pattern, ascii_pattern, splitter = _patterns()
+    any_pattern, ascii_pattern, splitter, dense = _patterns()
     plain = normalise(text)
     stem = _stemmer(stemmer) if stemmer else None
     found: list[str] = []
@@ -112,14 +117,16 @@ def tokens(text: str, stemmer: str | None = "english") -> list[str]:
         if piece.isalnum():
             add(stem(piece[:MAX_TOKEN_CHARS]) if stem else piece[:MAX_TOKEN_CHARS])
             continue
-        piece = piece.removesuffix("'s")[:MAX_TOKEN_CHARS]
+        piece = piece.removesuffix("'s")
         parts = splitter.split(piece.lstrip("."))
-        if piece[0] == "." or len(parts) > 1 or not piece.isalnum():
-            add(piece)
-        if len(parts) > 1 or piece.isalnum():
+        whole = piece.isalnum()
+        if not whole:
+            add(piece[:MAX_TOKEN_CHARS])
+        # After a dense script a dot may also end a sentence or begin a file's ending: the word itself must be found.
+        if whole or len(parts) > 1 or (piece[0] == "." and dense.match(plain, match.start() - 1)):
             for part in parts:
                 if part:
-                    add(stem(part) if stem else part)
+                    add(stem(part[:MAX_TOKEN_CHARS]) if stem else part[:MAX_TOKEN_CHARS])
     return found
 
 

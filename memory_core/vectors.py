@@ -70,6 +70,12 @@ def unit_rows(rows: Any) -> Vectors:
     return array
 
 
+def broken_rows(rows: Vectors) -> list[int]:
+    """Return the places of the rows that hold NaN or infinity."""
+    places: list[int] = np.flatnonzero(~np.isfinite(rows).all(axis=1)).tolist()
+    return places
+
+
 def descending(scores: Vectors) -> Iterator[int]:
     """Yield the places of `scores`, highest first, equals by place; all are sorted only when the first few are used."""
     rest = np.arange(len(scores))

@@ -38,6 +38,9 @@ class MemorySearcher(ABC):
     def search(self, query: SearchQuery) -> list[SearchHit]:
         """Return at most `query.top_k` entries that fit the text, best first.
 
+        The entries, also those of the listings, may be shared with the index and with other answers: neither they nor
+        their `metadata` may be changed. `entry.model_copy(deep=True)` gives one's own.
+
         Raises:
             IndexUnavailableError: The index could not be read.
         """

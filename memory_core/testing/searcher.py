@@ -42,6 +42,32 @@ LEXICAL: tuple[tuple[str, str], ...] = (
     ("GB/s", "speed"), ("ABC", "full"), ("it's coffee", "coffee"), ("drinking coffees", "coffee"), ("파이썬", "korean"),
 )  # fmt: skip
 
+MIXED_TEXTS: tuple[tuple[str, str], ...] = (
+    ("k1", "我们的后端使用.NET框架"),
+    ("k2", "サーバーは.envで設定します"),
+    ("k3", "데이터는.csv파일에"),
+    ("k4", "ใช้.yaml ทุกวัน"),
+    ("k5", "请看架构图.png和第3章.Next"),
+    ("k6", "用C++写引擎，用C#写界面，Python3.11版"),
+    ("k7", "后端是．ＧＩＴ和ｃ＋＋２０"),
+    ("k8", "联系@alice谢谢，R&D部门，速度GB/s左右，node.js服务"),
+    ("k9", "https://docs.example.com/products/database/reference/manual/configuration/postgresql/tuning"),
+    ("k10", "五星好评⭐ ⏰ 7:30"),
+    ("k11", "⌚ ⌘K ⬛"),
+)
+
+MIXED: tuple[tuple[str, str], ...] = (
+    (".NET", "k1"), ("使用.NET", "k1"), ("．ＮＥＴ", "k1"), ("net", "k1"), (".env", "k2"), ("env", "k2"), (".csv", "k3"),
+    (".yaml", "k4"), ("png", "k5"), (".png", "k5"), ("next", "k5"), ("C++", "k6"), ("c#", "k6"), ("Ｃ＃", "k6"), ("3.11", "k6"),
+    (".git", "k7"), ("Ｃ＋＋", "k6"), ("20", "k7"), ("alice", "k8"), ("@alice", "k8"), ("R&D", "k8"), ("gb/s", "k8"),
+    ("node.js", "k8"), ("node", "k8"), ("postgresql", "k9"), ("tuning", "k9"), ("docs.example.com", "k9"),
+    ("⭐", "k10"), ("⏰", "k10"), ("⌚", "k11"), ("⌘", "k11"), ("⬛", "k11"),
+)  # fmt: skip
+"""Names with signs beside scripts that are written without spaces, parts of long compounds, signs that mean something."""
+
+MANY_USERS = 70
+"""More than are held in memory at once, unless it was said."""
+
 
 def search(
     searcher: MemorySearcher, text: str, top_k: int = 5, user: str = "shared", **more: object
@@ -90,6 +116,13 @@ class SearcherContract:
             pytest.skip("not a lexical searcher (declared by `lexical = False`)")
         self.feed(searcher, [make_entry(name, content) for name, content in TEXTS])
         assert keys(search(searcher, text, 3))[:1] == [key]
+
+    @pytest.mark.parametrize(("text", "key"), MIXED)
+    def test_names_beside_every_script_are_found(self, searcher: MemorySearcher, text: str, key: str) -> None:
+        if not self.lexical:
+            pytest.skip("not a lexical searcher (declared by `lexical = False`)")
+        self.feed(searcher, [make_entry(name, content) for name, content in MIXED_TEXTS])
+        assert key in keys(search(searcher, text, 3))
 
     def test_a_question_in_full_finds_the_entry(self, searcher: MemorySearcher) -> None:
         noise = [make_entry(f"n{n}", f"The user talked about topic {n} and what they like to do") for n in range(30)]
@@ -345,6 +378,28 @@ class SearcherContract:
             for number in range(10):
                 self.feed(searcher, [make_entry(f"n{number}", f"coffee and tea {number}")], cursor=f"c{number}")
             assert [reader.result() for reader in readers] == [10, 10, 10]
+
+    def test_other_users_push_nothing_out_in_the_midst(self, searcher: MemorySearcher) -> None:
+        """Not between the cursor and what came after it, and not between following the store and reading."""
+        entries = [make_entry(f"k{n}", f"coffee number {n}") for n in range(5)]
+
+        def others() -> None:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(lambda: [searcher.list_all(f"u{n}", 1) for n in range(MANY_USERS)]).result()
+
+        def changes(since: str | None, user_id: str) -> ChangeBatch:
+            assert user_id == "shared"
+            known = int(since or 0)
+            others()
+            return ChangeBatch(entries[known:], (), str(len(entries)), complete=since is None)
+
+        searcher.follow(changes, "shared")
+        for number in range(3):
+            entries.append(make_entry(f"new{number}", f"coffee of day {number}"))
+            searcher.follow(changes, "shared")
+            others()
+            assert len(searcher.list_all("shared", 99)) == searcher.count("shared") == len(entries)
+            assert len(search(searcher, "coffee", 99)) == len(entries)
 
     def test_closing_twice_is_harmless(self, open_searcher: OpenSearcher) -> None:
         searcher = open_searcher()

@@ -45,10 +45,11 @@ class Arms:
         with self._lock:
             return time.monotonic() < self._rests_until.get((name, operation), 0.0)
 
-    def failures(self) -> dict[str, str]:
-        """Return the reason for each arm that fails now."""
+    def failures(self, only: Operation | None = None) -> dict[str, str]:
+        """Return the reason for each arm that fails now, in anything or in one operation."""
         with self._lock:
-            return {name: reason for (name, _), reason in sorted(self._failures.items())}
+            found = sorted(self._failures.items())
+        return {name: reason for (name, operation), reason in found if only in (None, operation)}
 
     def attempt(self, name: str, operation: Operation, run: Callable[[MemorySearcher], T], otherwise: T) -> T:
         """Ask one arm; return `otherwise` when it raises.

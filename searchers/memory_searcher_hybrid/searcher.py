@@ -26,8 +26,8 @@ class HybridSearcher(MemorySearcher):
     An entry is therefore found by its words as soon as it is stored, and by its meaning a little later. An arm that
     fails is named in `problems()` and in each hit's `explain` (`"NAME.failed": 1`), and the others answer; so is one
     that has not caught up (`"NAME.pending": 1`), and one that cannot read the query (`"NAME.sight"` below 1). Until it
-    has caught up an arm only ranks what the lexical ones found, because it may hold what was removed or replaced. Only
-    when all arms fail does a call raise.
+    has caught up an arm, also a lexical one, only ranks what the others found, because it may hold what was removed or
+    replaced. Only when all arms fail does a call raise.
 
     Args:
         arms: Searchers by name; closed with the hybrid.
@@ -124,7 +124,9 @@ class HybridSearcher(MemorySearcher):
         if query.top_k < 1 or not query.text.strip():
             return []
         wide = replace(query, top_k=max(self._depth, 2 * query.top_k))
-        behind = self._behind(query.user_id)  # before they answer: who catches up meanwhile may have answered before
+        behind = self._behind(
+            query.user_id, [*self._prompt, *self._slow]
+        )  # before they answer: who catches up meanwhile may have answered before
         given = confirmed(self._answers(wide), behind)
         if self._options.fusion == "union":
             self._complete(given, wide)
@@ -136,11 +138,21 @@ class HybridSearcher(MemorySearcher):
         notes = self._notes(given, query.user_id)
         return [SearchHit(hit.entry, hit.score, {**hit.explain, **notes}) for hit in hits] if notes else hits
 
-    def _behind(self, user_id: str) -> set[str]:
-        """Return the dense arms that stand elsewhere in the store's feed than the lexical ones that work."""
-        failing = self._arms.failures()
-        place = next((self._cursor(name, user_id) for name in self._prompt if name not in failing), None)
-        return {name for name in self._slow if place is not None and self._cursor(name, user_id) != place}
+    def _behind(self, user_id: str, names: Sequence[str]) -> set[str]:
+        """Return those of `names` that stand elsewhere in the store's feed than the first lexical arm that follows it.
+
+        So does every lexical arm that could not follow it lately. Where none did, nobody knows who is behind.
+        """
+        failing = self._arms.failures("follow")
+        first = next((name for name in self._prompt if name not in failing), None)
+        others = [name for name in names if name != first]
+        if first is None or not others or (place := self._cursor(first, user_id)) is None:
+            return set()
+        return {
+            name
+            for name in others
+            if (name in failing and name not in self._slow) or self._cursor(name, user_id) != place
+        }
 
     def _answers(self, query: SearchQuery) -> list[Answer]:
         """Ask all arms side by side; one that is late is left out, and alone for a while.
@@ -227,19 +239,20 @@ class HybridSearcher(MemorySearcher):
     def list_all(  # noqa: D102 - the contract says it
         self, user_id: str, limit: int, *, now: datetime | None = None, scopes: Sequence[str] | None = None
     ) -> list[MemoryEntry]:
-        return self._first(lambda arm: arm.list_all(user_id, limit, now=now, scopes=scopes))
+        return self._first(user_id, lambda arm: arm.list_all(user_id, limit, now=now, scopes=scopes))
 
     def hot(  # noqa: D102 - the contract says it
         self, user_id: str, limit: int, *, now: datetime | None = None, scopes: Sequence[str] | None = None
     ) -> list[MemoryEntry]:
-        return self._first(lambda arm: arm.hot(user_id, limit, now=now, scopes=scopes))
+        return self._first(user_id, lambda arm: arm.hot(user_id, limit, now=now, scopes=scopes))
 
     def count(self, user_id: str, *, now: datetime | None = None, below: int | None = None) -> int:  # noqa: D102
-        return self._first(lambda arm: arm.count(user_id, now=now, below=below))
+        return self._first(user_id, lambda arm: arm.count(user_id, now=now, below=below))
 
-    def _first(self, run: Callable[[MemorySearcher], T]) -> T:
+    def _first(self, user_id: str, run: Callable[[MemorySearcher], T]) -> T:
         """Return the answer of the first arm that can give one; those that are up to date come first."""
-        names = (*self._prompt, *self._slow)
+        behind = self._behind(user_id, self._prompt)
+        names = sorted((*self._prompt, *self._slow), key=behind.__contains__)
         for name in names:
             answers: list[T] = self._arms.attempt(name, "list", lambda arm: [run(arm)], [])
             if answers:

@@ -74,12 +74,13 @@ class Buffer:
         self.removed.discard(uid)
         self._snapshot = None
 
-    def remove(self, uid: str) -> None:
-        """Take over a removal."""
-        self.rows.pop(uid, None)
+    def remove(self, uid: str) -> Row | None:
+        """Take over a removal; return what was not written yet."""
+        gone = self.rows.pop(uid, None)
         if not self.cleared:
             self.removed.add(uid)
         self._snapshot = None
+        return gone
 
     def clear(self) -> None:
         """Begin anew: nothing that was known counts."""
@@ -101,6 +102,9 @@ class Buffer:
         self._snapshot = None
         if self.generation != snapshot.generation:
             return
+        if snapshot.cleared:
+            # While nothing in the table counted, a removal was not noted; what is written counts from now on.
+            self.removed |= snapshot.rows.keys() - self.rows.keys()
         self.cleared = False
         for uid, row in snapshot.rows.items():
             if self.rows.get(uid) is row:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from threading import RLock
+from threading import RLock, local
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -84,6 +84,7 @@ class LanceDBSearcher(MemorySearcher):
         self._samples: dict[str, _Sample] = {}
         self._writer = Writer(table, embedder, self._buffers, self._lock, buffer_rows)
         self._held = Held(table, held_rows, self._writer.row_count)
+        self._followed = local()  # each thread's last user and the buffer whose cursor it was given
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -274,19 +275,22 @@ class LanceDBSearcher(MemorySearcher):
             EmbeddingMismatchError: The table was built with another model.
         """
         with self._lock:
-            return self._writer.refreshed(user_id).cursor
+            buffer = self._writer.refreshed(user_id)
+            self._followed.last = user_id, buffer
+            return buffer.cursor
 
     def apply(self, batch: ChangeBatch, user_id: str) -> None:  # noqa: D102 - the contract says it
         rows = self._embedded(batch.upserts)
+        user, followed = getattr(self._followed, "last", (None, None))
         with self._lock:
-            buffer = self._writer.buffer(user_id)
+            buffer = self._writer.continued(user_id, followed if user == user_id and not batch.complete else None)
             if batch.complete:
                 buffer.clear()
-            for gone in batch.removals:
-                buffer.remove(uid_of(gone))
+            gone = [buffer.remove(uid_of(id)) for id in batch.removals]
             for row in rows:
                 buffer.put(uid_of(row.entry.id), row)
             buffer.cursor = batch.cursor
+        self._writer.forget_vectors(row.entry for row in gone if row is not None)
         self._writer.flush_if_due()
 
     def update_index(self, entry: MemoryEntry) -> None:  # noqa: D102 - the contract says it
@@ -297,12 +301,14 @@ class LanceDBSearcher(MemorySearcher):
 
     def remove_index(self, id: MemoryId) -> None:  # noqa: D102 - the contract says it
         with self._lock:
-            self._writer.buffer(id.user_id).remove(uid_of(id))
+            gone = self._writer.buffer(id.user_id).remove(uid_of(id))
+        self._writer.forget_vectors([gone.entry] if gone is not None else [])
         self._writer.flush_if_due()
 
     def clear(self, user_id: str | None = None) -> None:  # noqa: D102 - the contract says it
         self._writer.clear(user_id)
         self._held.forget(user_id)
+        self._followed = local()
 
     def flush(self) -> None:
         """Write what is collected to the table now.

@@ -6,12 +6,14 @@ table's cursor: the store tells the rest again, and the vectors come from the ca
 """
 
 import logging
+from collections.abc import Iterable
 from threading import RLock, Thread
 from time import monotonic
 
 from memory_core.cached_embedder import CachedEmbedder
 from memory_core.contracts import Embedder
 from memory_core.errors import IndexUnavailableError
+from memory_core.model import MemoryEntry
 from memory_core.vectors import embedding_text
 from memory_searcher_lancedb import rows as layout
 from memory_searcher_lancedb.buffer import Buffer, Snapshot
@@ -27,6 +29,8 @@ _USERS_KEPT = 4_096
 _PATIENCE_S = 1.0
 _PAUSE_S = 5.0
 """A write that is only due waits this long for another process, and then this long until it tries again."""
+_UNKNOWN = object()
+"""The token of a buffer whose base must be looked up again."""
 
 
 class Writer:
@@ -51,6 +55,20 @@ class Writer:
     def buffer(self, user_id: str) -> Buffer:
         """Return a user's buffer as it is; the caller holds the lock."""
         return self._buffers.get(user_id) or self.refreshed(user_id)
+
+    def continued(self, user_id: str, followed: Buffer | None) -> Buffer:
+        """Return the buffer that a follower was given with its cursor, to take over what comes after it.
+
+        Whoever asks for the cursor meanwhile may have begun the user anew from the table's cursor, which can lie before
+        the follower's: the changes between the two would be lost. What was begun anew is left to the next `refreshed`.
+        The caller holds the lock.
+        """
+        known = self.buffer(user_id)
+        if followed is None or followed is known:
+            return known
+        followed.token = _UNKNOWN
+        self._buffers[user_id] = followed
+        return followed
 
     def refreshed(self, user_id: str) -> Buffer:
         """Return a user's buffer, begun anew when another process has written that user; the caller holds the lock.
@@ -164,7 +182,10 @@ class Writer:
             self._builder = None
 
     def _is_current(self, user_id: str, snapshot: Snapshot) -> bool:
-        return self._table.broken is not None or self._stored_cursor(user_id) == snapshot.base
+        stored = self._stored_cursor(user_id) if self._table.broken is None else None
+        if self._table.broken is not None:  # writing makes it anew: only what is the whole may be written with a cursor
+            return snapshot.cleared or snapshot.base is None
+        return stored == snapshot.base
 
     def _write(self, due: dict[str, Snapshot]) -> None:
         doomed = [
@@ -173,7 +194,7 @@ class Writer:
         removed = [uid for snapshot in due.values() for uid in snapshot.removed]
         for start in range(0, len(removed), _CHUNK):
             condition = layout.among(removed[start : start + _CHUNK])
-            self._forget_vectors(condition)
+            self._forget_rows(condition)
             doomed.append(condition)
         rows = [row for snapshot in due.values() for row in snapshot.rows.values()]
         cursors = [(user, snapshot.cursor) for user, snapshot in due.items() if snapshot.cursor is not None]
@@ -182,13 +203,16 @@ class Writer:
         schema = layout.schema(self._embedder.model_id, self._embedder.dim)
         self._table.commit(doomed, layout.to_arrow(rows, cursors, schema), schema)
 
-    def _forget_vectors(self, condition: object) -> None:
-        """Take the vectors of removed memories out of the cache: a vector can betray its text."""
+    def _forget_rows(self, condition: object) -> None:
         if isinstance(self._embedder, CachedEmbedder) and self._table.broken is None:
             found = self._table.rows(condition, ["entry"])
             if found is not None and len(found):
-                entries = map(layout.entry_of, found["entry"].to_pylist())
-                self._embedder.cache.discard([embedding_text(entry) for entry in entries])
+                self.forget_vectors(map(layout.entry_of, found["entry"].to_pylist()))
+
+    def forget_vectors(self, gone: Iterable[MemoryEntry]) -> None:
+        """Take the vectors of removed memories out of the cache: a vector can betray its text."""
+        if isinstance(self._embedder, CachedEmbedder):
+            self._embedder.cache.discard([embedding_text(entry) for entry in gone])
 
     def clear(self, user_id: str | None) -> None:
         """Delete everything, or everything of one user, at once.
@@ -205,7 +229,8 @@ class Writer:
             if user_id is None:
                 self._table.drop()
             elif self._table.token() is not None and self._table.broken is None:
-                self._table.commit([layout.owned(user_id), layout.among([layout.cursor_uid(user_id)])], None, None)
+                # The cursor goes first: after a crash between the two, all is told again.
+                self._table.commit([layout.among([layout.cursor_uid(user_id)]), layout.owned(user_id)], None, None)
             with self._lock:
                 if user_id is None:
                     self._buffers.clear()

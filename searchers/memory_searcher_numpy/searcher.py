@@ -3,8 +3,9 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime
-from threading import RLock
+from threading import RLock, local
 from typing import ClassVar, Literal
+from weakref import WeakValueDictionary
 
 from memory_core.cached_embedder import CachedEmbedder
 from memory_core.contracts import Candidates, Embedder, MemorySearcher
@@ -32,13 +33,25 @@ class NumpySearcher(MemorySearcher):
         self._max_users = max_users
         self._users: OrderedDict[str, UserMatrix] = OrderedDict()
         self._lock = RLock()
+        self._alive: WeakValueDictionary[str, UserMatrix] = WeakValueDictionary()
+        self._last = local()
         self._handed: dict[str, str | None] = {}  # the cursors that followers go by at the moment
 
     def _user(self, user_id: str) -> UserMatrix:
+        """Return the user's one matrix, dropping what was not used for longest.
+
+        Each thread keeps the matrix that it used last alive, and one that is alive is taken back: otherwise other users
+        could push it out between following the store and reading, or while a batch is embedded, and an empty one in its
+        place would answer.
+        """
         with self._lock:
             matrix = self._users.get(user_id)
             if matrix is None:
-                matrix = self._users[user_id] = UserMatrix(self._embedder.dim)
+                matrix = self._alive.get(user_id)
+            if matrix is None:
+                matrix = UserMatrix(self._embedder.dim)
+            self._users[user_id] = self._alive[user_id] = matrix
+            self._last.matrix = matrix
             self._users.move_to_end(user_id)
             while len(self._users) > self._max_users:
                 self._users.popitem(last=False)
@@ -99,8 +112,8 @@ class NumpySearcher(MemorySearcher):
     def apply(self, batch: ChangeBatch, user_id: str) -> None:
         """Embed the batch's texts in one call, then take it over in one step; nothing changes when that fails.
 
-        A step that continues something which was dropped meanwhile (many users, `clear`) leaves no cursor, so that the
-        next reading starts over.
+        A step that continues something which was dropped meanwhile leaves no cursor, so that the next reading starts
+        over.
         """
         vectors = self._embedder.embed_documents([embedding_text(entry) for entry in batch.upserts])
         matrix = self._user(user_id)
@@ -125,18 +138,20 @@ class NumpySearcher(MemorySearcher):
 
     def cursor(self, user_id: str) -> str | None:  # noqa: D102 - the contract says it
         with self._lock:
-            matrix = self._users.get(user_id)
-            self._handed[user_id] = cursor = matrix.cursor if matrix is not None else None
+            self._handed[user_id] = cursor = self._user(user_id).cursor
             return cursor
 
     def clear(self, user_id: str | None = None) -> None:  # noqa: D102 - the contract says it
         with self._lock:
             if user_id is None:
                 self._users.clear()
+                self._alive.clear()
             else:
                 self._users.pop(user_id, None)
+                self._alive.pop(user_id, None)
 
     def close(self) -> None:
         """Free the memory and release the model."""
         self.clear()
+        self._last = local()
         self._embedder.close()

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -289,6 +290,10 @@ class UserIndex:
             self._shown = None
             self._facts.clear()
             self._files.close()
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # it may not have come to be
+            self.close()
 
 
 class _Reading:

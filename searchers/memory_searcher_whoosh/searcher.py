@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from threading import RLock
+from weakref import WeakValueDictionary
 
 from memory_core.contracts import Candidates, ChangeFeed, MemorySearcher
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
@@ -40,18 +41,18 @@ class WhooshSearcher(MemorySearcher):
         self._max_users = max_users
         self._lock_timeout_s = lock_timeout_s
         self._indexes: OrderedDict[str, UserIndex] = OrderedDict()
+        self._alive: WeakValueDictionary[str, UserIndex] = WeakValueDictionary()
         self._lock = RLock()
 
     def _index(self, user_id: str) -> UserIndex:
         with self._lock:
-            index = self._indexes.get(user_id)
+            index = self._indexes.get(user_id) or self._alive.get(user_id)
             if index is None:
-                index = self._indexes[user_id] = UserIndex(
-                    self._directory / slug(user_id), self._stemmer, self._max_terms, self._lock_timeout_s
-                )
+                index = UserIndex(self._directory / slug(user_id), self._stemmer, self._max_terms, self._lock_timeout_s)
+            self._indexes[user_id] = self._alive[user_id] = index
             self._indexes.move_to_end(user_id)
             while len(self._indexes) > self._max_users:
-                # Only its files are closed; a thread that still holds it opens them again.
+                # Only its files are closed; a thread that still holds it opens them again, until it lets go of it.
                 self._indexes.popitem(last=False)[1].close()
             return index
 
@@ -106,9 +107,7 @@ class WhooshSearcher(MemorySearcher):
             if user_id is not None:
                 self._index(user_id).clear()
                 return
-            for index in self._indexes.values():
-                index.close()
-            self._indexes.clear()
+            self.close()
             if self._directory.is_dir():
                 for path in list(self._directory.iterdir()):
                     index = UserIndex(path, self._stemmer, self._max_terms, self._lock_timeout_s)
@@ -118,5 +117,6 @@ class WhooshSearcher(MemorySearcher):
     def close(self) -> None:
         """Close all files; a later call opens them again."""
         with self._lock:
-            while self._indexes:
-                self._indexes.popitem()[1].close()
+            self._indexes.clear()
+            for index in list(self._alive.values()):
+                index.close()

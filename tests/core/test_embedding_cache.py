@@ -226,3 +226,47 @@ def test_a_model_that_gives_another_shape_is_refused() -> None:
 
     with pytest.raises(IndexUnavailableError, match="shape"):
         Wrong().embed_documents(["a"])
+
+
+class Glitching(Counting):
+    """Gives no number for texts that hold `bad`, as a damaged model does."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        rows = super().embed_documents(texts)
+        for place, text in enumerate(texts):
+            if "bad" in text:
+                rows[place, len(text) % self.dim] = np.inf if "inf" in text else np.nan
+        return rows
+
+    def embed_query(self, text: str) -> Vectors:
+        row: Vectors = self.embed_documents([text])[0]
+        return row
+
+
+def test_what_is_no_number_counts_as_nothing_and_is_not_kept(tmp_path: Path) -> None:
+    model = Glitching()
+    cached = CachedEmbedder(model, EmbeddingCache(tmp_path / "e.sqlite3"), batch_size=2)
+    texts = ["a", "bad", "b", "bad inf", "also bad", "bad"]
+    for _ in range(2):
+        rows = cached.embed_documents(texts)
+        np.testing.assert_allclose(rows[[0, 2]], vectors(["a", "b"]), atol=1e-6)
+        assert not rows[[1, 3, 4, 5]].any()
+    assert (model.asked.count("a"), model.asked.count("bad")) == (1, 2)
+    assert not cached.embed_query("bad").any()
+    assert cached.embed_query("good").any()
+    assert EmbeddingCache(tmp_path / "e.sqlite3").known("counting", texts) == 2
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_kept_vector_that_is_no_number_is_made_anew(tmp_path: Path, value: float) -> None:
+    path = tmp_path / "e.sqlite3"
+    broken = vectors(["a", "b", "c"])
+    broken[1, 3] = value
+    EmbeddingCache(path).put("counting", ["a", "b", "c"], broken)
+    model = Counting()
+    for _ in range(2):
+        cached = CachedEmbedder(model, EmbeddingCache(path))
+        wanted = ["c", "b", "a", "b"]
+        np.testing.assert_allclose(cached.embed_documents(wanted), vectors(wanted), atol=1e-6)
+        cached.close()
+    assert model.asked == ["b"]

@@ -40,6 +40,15 @@ any_text = st.text(st.characters(), max_size=200)
         ("🎉 party", ["🎉", "parti"]),
         ("C++17", ["c++", "17"]),
         ("running runs", ["run"]),
+        ("使用.NET框架", ["使用", ".net", "net", "框架"]),
+        ("私は.NETで", [".net"]),
+        ("데이터.NET", [".net"]),
+        ("ไทย.NET", [".net"]),
+        ("使用．ＮＥＴ框架", [".net"]),
+        ("架构图.png", [".png", "png"]),
+        ("用ASP.NET写", ["asp.net", "asp", "net"]),
+        ("五星⭐ ⏰⌚ ⏩", ["⭐", "⏰", "⌚", "⏩"]),
+        ("⌘K ⬛ ▶ ↩ ⤴ 🅰", ["⌘", "⬛", "▶", "↩", "⤴", "🅰"]),
         ("๓ ٣ 3", ["3"]),
     ],
 )
@@ -58,6 +67,13 @@ def test_what_must_be_findable_is_a_token(text: str, expected: list[str]) -> Non
         (".net", [".net"]),
         ("a.b.", ["a.b", "a", "b"]),
         ("x's", ["x"]),
+        ("文.net", ["文", ".net", "net"]),
+        ("a.b.net", ["a.b.net", "a", "b", "net"]),
+        ("x_.net", ["x", "net"]),
+        ("e\u0301.net", ["é.net", "é", "net"]),
+        ("q\u0301.net", ["q\u0301.net", "q\u0301", "net"]),
+        ("等...net", ["等", "net"]),
+        ("→ • © ’", []),
         ("", []),
         ("— … !! 、。", []),
         ("'; DROP TABLE x; --", ["drop", "tabl", "x"]),
@@ -114,8 +130,25 @@ def test_long_words_are_cut_the_same_way_everywhere() -> None:
     assert tokens("x" * 100)[0] == tokens("X" * 90)[0]
 
 
+def test_every_part_of_a_long_compound_is_a_token() -> None:
+    parts = [f"part{n}" for n in range(60)]
+    for sign in "./'&":
+        found = tokens(sign.join(parts), None)
+        assert found == [sign.join(parts)[:MAX_TOKEN_CHARS], *parts]
+    assert tokens("a/" + "x" * 500 + "/b's", None)[1:] == ["a", "x" * MAX_TOKEN_CHARS, "b"]
+
+
 def test_a_hundred_thousand_characters_of_anything_take_linear_time() -> None:
-    for text in ("a." * 50_000, "." * 100_000, "'" * 100_000, "a+" * 50_000, "框" * 100_000, "\u0301" * 100_000):
+    for text in (
+        "a." * 50_000,
+        "." * 100_000,
+        "'" * 100_000,
+        "a+" * 50_000,
+        "框" * 100_000,
+        "\u0301" * 100_000,
+        "框.a" * 30_000,
+        "a/b'" * 25_000,
+    ):
         tokens(text)
 
 

@@ -206,15 +206,19 @@ def test_a_busy_lock_delays_writing_only(tmp_path: Path) -> None:
     searcher.close()
 
 
-def test_removed_memories_leave_the_vector_cache(tmp_path: Path) -> None:
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_removed_memories_leave_the_vector_cache(tmp_path: Path, written: bool, first: bool) -> None:
     searcher = open_searcher(tmp_path)
-    searcher.update_index(entry("a", "secret"))
-    searcher.update_index(entry("b", "plain"))
-    searcher.flush()
-    searcher.remove_index(entry("a", "x").id)
+    kept = [entry("a", "secret"), entry("b", "plain"), entry("c", "also secret")]
+    searcher.apply(batch(*kept, complete=first), "u")
+    if written:
+        searcher.flush()
+    searcher.remove_index(kept[0].id)
+    searcher.apply(batch(removals=(kept[2].id,), cursor="2"), "u")
     searcher.flush()
     cache: Any = searcher.embedder
-    assert set(cache.cache.get("hash", 64, ["secret", "plain"])) == {"plain"}
+    assert set(cache.cache.get("hash", 64, [one.content for one in kept])) == {"plain"}
     searcher.close()
 
 
