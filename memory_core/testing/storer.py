@@ -217,6 +217,24 @@ class StorerContract(BulkContract):
         follower.follow()
         assert {id.key for id in follower.entries} == {"late", "ever"}
 
+    def test_purging_leaves_what_another_handle_stores_meanwhile(
+        self, storer: MemoryStorer, open_storer: OpenStorer, clock: FakeClock
+    ) -> None:
+        fresh, over = make_entry("k", "fresh"), clock.now() + timedelta(seconds=600)
+        other = open_storer(clock)
+        try:
+            with ThreadPoolExecutor(2) as pool:
+                for _ in range(25):
+                    storer.put(make_entry("k", "old", expires=over))
+                    assert other.get(fresh.id) is not None
+                    purging = pool.submit(storer.purge_expired, over)
+                    storing = pool.submit(other.put, fresh)
+                    storing.result()
+                    assert purging.result() in (0, 1)
+                    assert storer.get(fresh.id) == fresh
+        finally:
+            other.close()
+
     # --- the change feed -------------------------------------------------------------------------------------------
 
     def test_the_feed_starts_complete_and_goes_on(self, storer: MemoryStorer) -> None:
