@@ -22,6 +22,7 @@ from memory_core.contracts import (
     Stored,
 )
 from memory_core.errors import (
+    CorruptEntryError,
     InvalidEntryError,
     InvalidKeyError,
     StorerError,
@@ -109,7 +110,7 @@ class StandardSolution(MemorySolution):
             metadata=dict(metadata or {}),
         )
         expires = expiry(now, self.compute_ttl(draft.importance) if ttl_s is None else ttl_s)
-        previous = self.storer.get(id)
+        previous = self._readable(id)
         created = previous.created_at if previous is not None else now
         entry = self.store(draft.model_copy(update={"expires_at": expires, "created_at": created}))
         return Remembered(entry, previous)
@@ -205,7 +206,8 @@ class StandardSolution(MemorySolution):
     def _purge_if_due(self) -> None:
         """Purge at the first write and hourly; what fails here is housekeeping and must not fail the write."""
         now = self._clock.now()
-        if self._purged_at is not None and now - self._purged_at < PURGE_GAP:
+        # A clock that was set back is no reason to wait until it has caught up.
+        if self._purged_at is not None and timedelta(0) <= now - self._purged_at < PURGE_GAP:
             return
         self._purged_at = now
         try:
@@ -316,7 +318,7 @@ class StandardSolution(MemorySolution):
         except InvalidKeyError:
             return hits
         for name in reversed(scopes):
-            entry = self.storer.get(MemoryId(name, query.user_id, key))
+            entry = self._readable(MemoryId(name, query.user_id, key))
             if entry is None:
                 continue
             if not query.admits(entry):
@@ -325,6 +327,14 @@ class StandardSolution(MemorySolution):
             exact = SearchHit(entry, 1.0, {**known.explain, "exact_key": 1.0})
             return [exact, *(hit for hit in hits if hit.entry.id != entry.id)]
         return hits
+
+    def _readable(self, id: MemoryId) -> MemoryEntry | None:
+        """Return the live entry; None also for one that cannot be read, which `problems` reports and `put` replaces."""
+        try:
+            return self.storer.get(id)
+        except CorruptEntryError as error:
+            log.warning("%s", error)
+            return None
 
     # --- following -------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core.contracts import Clock, MemoryStorer
-from memory_core.errors import UnknownScopeError
+from memory_core.errors import CorruptEntryError, UnknownScopeError
 from memory_core.model import MemoryId
 from memory_core.testing.bulk import BulkContract
 from memory_core.testing.clock import FakeClock
@@ -17,6 +18,7 @@ from memory_core.testing.follower import Follower
 from memory_core.testing.samples import NASTY_CONTENTS, NASTY_KEYS, RELAXED, contents, make_entry, metadata, names
 
 OpenStorer = Callable[[Clock], MemoryStorer]
+Spoil = Callable[[MemoryId], None]
 
 
 class StorerContract(BulkContract):
@@ -34,6 +36,11 @@ class StorerContract(BulkContract):
     def open_storer(self) -> OpenStorer:
         """Return how to open the store under test."""
         raise NotImplementedError("give your test class a fixture `open_storer`")
+
+    @pytest.fixture
+    def spoil(self) -> Spoil | None:
+        """Return how to make the stored entry of an id unreadable behind the store's back; None where nobody can."""
+        return None
 
     @pytest.fixture
     def clock(self) -> FakeClock:
@@ -138,6 +145,24 @@ class StorerContract(BulkContract):
     def test_an_unknown_scope_is_refused(self, storer: MemoryStorer) -> None:
         with pytest.raises(UnknownScopeError, match="workspace"):
             storer.put(make_entry(scope="team"))
+
+    def test_an_entry_that_cannot_be_read_stops_no_other_and_can_be_stored_again(
+        self, storer: MemoryStorer, spoil: Spoil | None
+    ) -> None:
+        if spoil is None:
+            pytest.skip("this suite does not say how an entry of this store can be made unreadable")
+        bad, good = make_entry("bad", "apples"), make_entry("good", "pears")
+        storer.put_many([bad, good])
+        spoil(bad.id)
+        with suppress(CorruptEntryError):
+            assert storer.get(bad.id) is None
+        assert storer.get_many([bad.id, good.id]) == {good.id: good}
+        assert list(storer.scan()) == [good]
+        assert list(storer.changes(None, "shared").upserts) == [good]
+        assert storer.problems()
+        storer.put(bad)
+        assert storer.get(bad.id) == bad
+        assert storer.get_many([bad.id, good.id]) == {bad.id: bad, good.id: good}
 
     # --- scopes and tenants ----------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ A change number is one more than the user's last, and at least the time in micro
 lost with the power, the next ones do not get numbers that a follower has already seen.
 """
 
+import logging
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,8 @@ from memory_core.feed import Change, LogState
 from memory_core.model import MemoryEntry, MemoryId
 from memory_core.serial import stored_entry, to_json
 from memory_storer_kv.connections import Connections, Durability
+
+log = logging.getLogger(__name__)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PAGE = 500
@@ -140,7 +143,7 @@ class ScopeFile:
         return None if row is None else stored_entry(id, row[0])
 
     def get_many(self, ids: Sequence[MemoryId]) -> Iterator[MemoryEntry]:
-        """Yield the live entries among `ids`, read in one transaction."""
+        """Yield the live entries among `ids`, read in one transaction; what cannot be read is logged and left out."""
         now = microseconds(self._clock.now())
         found: list[tuple[MemoryId, str]] = []
         with self._connections.reading() as db:
@@ -152,7 +155,10 @@ class ScopeFile:
                 if row is not None:
                     found.append((id, row[0]))
         for id, body in found:
-            yield stored_entry(id, body)
+            try:
+                yield stored_entry(id, body)
+            except CorruptEntryError as error:
+                log.warning("%s", error)
 
     def rows(self, user_id: str | None) -> Iterator[tuple[MemoryId, str]]:
         """Yield id and stored text of every live entry, of one user or all; a page at a time, locking nobody out."""

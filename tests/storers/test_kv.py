@@ -12,7 +12,10 @@ import pytest
 from memory_core.contracts import Clock
 from memory_core.errors import CorruptEntryError, StorageUnavailableError, UnknownScopeError
 from memory_core.model import MemoryId
+from memory_core.solution import StandardSolution
 from memory_core.testing import StorerContract
+from memory_searcher_fulltext.searcher import FulltextSearcher
+from memory_storer_kv import FILE_NAME
 from memory_storer_kv import schema as kv_schema
 from memory_storer_kv.storer import KvStorer
 from tests.support.stores import ROOT, Follower, StillClock, entry, raw
@@ -27,6 +30,15 @@ class TestKvStorer(StorerContract):
     def open_storer(self, tmp_path: Path) -> Callable[[Clock], KvStorer]:
         scopes = {"user": tmp_path / "user", "workspace": tmp_path / "workspace"}
         return lambda clock: KvStorer(scopes, clock=clock)
+
+    @pytest.fixture
+    def spoil(self, tmp_path: Path) -> Callable[[MemoryId], None]:
+        statement = "UPDATE entries SET body = substr(body, 1, 20) WHERE user = ? AND key = ?"
+
+        def cut(id: MemoryId) -> None:
+            raw(tmp_path / id.scope / FILE_NAME, statement, id.user_id, id.key)
+
+        return cut
 
     @pytest.fixture
     def quick_storer(self, make_kv: Make) -> KvStorer:
@@ -170,6 +182,26 @@ def test_a_file_of_a_newer_version_is_left_alone(make_kv: Make, kv_file: Path) -
     for call in calls:
         with pytest.raises(StorageUnavailableError, match="install a newer one"):
             call()
+
+
+def test_a_solution_goes_on_and_mends_an_unreadable_entry_as_doctor_advises(make_kv: Make, tmp_path: Path) -> None:
+    storer = make_kv()
+    solution = StandardSolution(storer, FulltextSearcher(), ["user", "workspace"])
+    for key, scope in (("k", "user"), ("other", "user"), ("k", "workspace")):
+        solution.remember(key, f"apples of {scope}", scope=scope)
+    raw(tmp_path / "workspace" / FILE_NAME, "UPDATE entries SET body = 'no JSON' WHERE key = 'k'")
+    solution = StandardSolution(storer, FulltextSearcher(), ["user", "workspace"])
+    assert {hit.entry.id.key for hit in solution.search("apples")} == {"k", "other"}
+    assert {found.id.key for found in solution.list_all()} == {"k", "other"}
+    assert {found.id.key for found in solution.hot()} == {"k", "other"}
+    assert solution.search("k")[0].entry.id.scope == "user"
+    assert storer.get_many([MemoryId("workspace", "shared", "k")]) == {}
+    (problem,) = solution.problems()
+    assert "Store this memory again" in problem.advice
+    assert solution.remember("k", "apples again", scope="workspace").previous is None
+    assert solution.problems() == []
+    assert solution.search("k")[0].entry.content == "apples again"
+    solution.close()
 
 
 def test_an_unreadable_entry_is_reported_and_stops_no_other(make_kv: Make, kv_file: Path) -> None:
