@@ -17,6 +17,7 @@ from memory_core.feed import Change, LogState
 from memory_core.model import MemoryEntry, MemoryId
 from memory_core.serial import stored_entry, to_json
 from memory_storer_kv.connections import Connections, Durability
+from memory_storer_kv.schema import lost_ranges
 
 log = logging.getLogger(__name__)
 
@@ -206,13 +207,13 @@ class ScopeFile:
             if db is None:
                 return _NEVER_WRITTEN
             row = db.execute(
-                "SELECT value, coalesce(floor, 0), coalesce(head, 0) FROM meta LEFT JOIN users ON user = ?"
-                " WHERE name = 'epoch'",
+                "SELECT value, coalesce(floor, 0), coalesce(head, 0), (SELECT value FROM meta WHERE name = 'lost')"
+                " FROM meta LEFT JOIN users ON user = ? WHERE name = 'epoch'",
                 (user_id,),
             ).fetchone()
         if row is None:
             raise StorageUnavailableError(f"The memory file {self.path} has lost its identity; restore a backup of it.")
-        return LogState(row[0], row[1], row[2])
+        return LogState(row[0], row[1], row[2], lost_ranges(row[3]))
 
     def page(self, user_id: str, after: int, limit: int) -> Sequence[Change]:  # noqa: D102 - the protocol says it
         with self._connections.reading() as db:
@@ -242,8 +243,13 @@ def _next(head: int) -> int:
 
 
 def _head(db: sqlite3.Connection, user: str) -> int:
-    row = db.execute("SELECT head FROM users WHERE user = ?", (user,)).fetchone()
-    return 0 if row is None else int(row[0])
+    """Return the number that the user's next one must be above."""
+    row = db.execute(
+        "SELECT max(coalesce((SELECT head FROM users WHERE user = ?), 0),"
+        " coalesce((SELECT value FROM meta WHERE name = 'least'), 0))",
+        (user,),
+    ).fetchone()
+    return int(row[0])
 
 
 def _advance(db: sqlite3.Connection, user: str, head: int, graves: int) -> None:

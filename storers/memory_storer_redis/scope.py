@@ -197,7 +197,7 @@ class RedisScope:
         if epoch is None:
             return _NEVER_WRITTEN
         floor, head, lost_after, lost_before = (int(number or 0) for number in numbers)
-        return LogState(name(epoch), floor, head, (lost_after, lost_before))
+        return LogState(name(epoch), floor, head, ((lost_after, lost_before),))
 
     def page(self, user_id: str, after: int, limit: int) -> Sequence[Change]:  # noqa: D102 - the protocol says it
         flat: list[bytes | None] = self._server.run(PAGE, self._keys.of(user_id).head, (after, limit))

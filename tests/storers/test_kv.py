@@ -1,10 +1,12 @@
 """What is particular to the KV storer: one SQLite file per scope."""
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -149,6 +151,86 @@ def test_a_restored_backup_is_noticed_by_followers(make_kv: Make, kv_file: Path,
     restored.rename(kv_file)
     follower.follow()
     assert follower.keys() == {"a"} == {found.id.key for found in storer.scan()}
+
+
+def put_back_beside(kv_file: Path, backup: bytes) -> None:
+    """The old file stays on the disk, so that its number is not given to the copy."""
+    kv_file.rename(kv_file.with_name("old"))
+    kv_file.write_bytes(backup)
+
+
+def put_back_over(kv_file: Path, backup: bytes) -> None:
+    """The copy is written into the same file, as `cp` does; so does a file system that gives its number away again."""
+    time.sleep(0.2)
+    inode = kv_file.stat().st_ino
+    kv_file.write_bytes(backup)
+    assert kv_file.stat().st_ino == inode
+
+
+@pytest.mark.parametrize("put_back", [put_back_beside, put_back_over])
+def test_a_restored_backup_that_was_written_to_is_noticed_by_followers(
+    make_kv: Make, kv_file: Path, put_back: Callable[[Path, bytes], None]
+) -> None:
+    storer = make_kv()
+    follower, quiet = Follower(storer), Follower(storer, "quiet")
+    storer.put_many([entry("kept"), entry("removed since"), entry("k", user="quiet")])
+    storer.close()
+    backup = kv_file.read_bytes()
+    storer.remove(entry("removed since").id)
+    storer.put(entry("stored since"))
+    follower.follow()
+    quiet.follow()
+    storer.close()
+    put_back(kv_file, backup)
+    first, second = make_kv(), make_kv(durability="normal")
+    first.put(entry("new"))
+    second.put(entry("newer"))
+    first.close()
+    second.close()
+    again = make_kv()
+    again.put(entry("newest"))
+    follower.follow(again)
+    assert follower.keys() == {"kept", "removed since", "new", "newer", "newest"}
+    assert follower.restarts == 2
+    follower.follow(again)
+    assert follower.restarts == 2
+    quiet.follow(again)
+    assert (quiet.keys(), quiet.restarts) == ({"k"}, 1)  # nothing was lost of this one
+
+
+def test_a_file_that_is_only_moved_or_closed_late_sends_no_follower_back(
+    make_kv: Make, kv_file: Path, tmp_path: Path
+) -> None:
+    storer = make_kv()
+    follower = Follower(storer)
+    for number in range(3):
+        storer.put(entry(f"k{number}"))
+        follower.follow()
+        time.sleep(0.15)
+        storer.close()
+    copy = tmp_path / "moved" / kv_file.name
+    copy.parent.mkdir()
+    copy.write_bytes(kv_file.read_bytes())
+    moved = KvStorer({"user": tmp_path / "user", "workspace": copy.parent})
+    moved.put(entry("k3"))
+    follower.follow(moved)
+    assert (len(follower.keys()), follower.restarts) == (4, 1)
+    moved.close()
+
+
+def test_several_that_open_a_restored_file_at_once_note_once_what_was_lost(make_kv: Make, kv_file: Path) -> None:
+    storer = make_kv()
+    storer.put(entry("a"))
+    storer.close()
+    put_back_beside(kv_file, kv_file.read_bytes())
+    before = raw(kv_file, "SELECT value FROM meta WHERE name = 'lost'")
+    stores = [make_kv() for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda item: item[1].put(entry(f"k{item[0]}")), enumerate(stores)))
+    ((after,),) = raw(kv_file, "SELECT value FROM meta WHERE name = 'lost'")
+    assert len(json.loads(after)) == len(json.loads(before[0][0]) if before else []) + 1
+    numbers = [number for (number,) in raw(kv_file, "SELECT number FROM entries WHERE key != 'a'")]
+    assert min(numbers) >= json.loads(after)[-1][1]
 
 
 def test_damage_is_named_and_nothing_is_overwritten(make_kv: Make, kv_file: Path) -> None:
