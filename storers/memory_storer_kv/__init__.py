@@ -16,9 +16,9 @@ class KvOptions(Options):
     """`[storers.kv]`.
 
     `directories` puts scopes elsewhere than the provider would (scope → directory; relative ones start at the
-    workspace). `durability="normal"` is several times faster and may lose the last writes when the power fails (not when a process dies). `busy_timeout_s` is how
-    long a write waits for other processes. `tombstones` is how many removals of one user a follower may miss before it
-    has to read that user anew.
+    workspace). `durability="normal"` is several times faster and may lose the last writes when the power fails (not
+    when a process dies). `busy_timeout_s` is how long a write waits for other processes. `tombstones` is how many
+    removals of one user a follower may miss before it has to read that user anew.
     """
 
     directories: dict[str, str] = Field(default={}, json_schema_extra=INSIDE_WORKSPACE)

@@ -156,7 +156,18 @@ class Connections:
                     return handle
         if inode is None and not create:
             return None
+        self._refuse_links()
         return self._open_to_write(fresh=inode is None) if writable else self._open_to_read(inode)
+
+    def _refuse_links(self) -> None:
+        """Follow no link: a cloned repository may have brought it, and another program's database at its other end."""
+        for ending in ("", "-wal", "-shm", "-journal"):
+            path = self.path.with_name(self.path.name + ending)
+            if path.is_symlink():
+                raise StorageUnavailableError(
+                    f"The memory file {path} is a link, which is not followed: put the file itself in its place, or name "
+                    "its folder in `directories` of [storers.kv] in your own configuration file."
+                )
 
     def _finish(self, handle: _Handle) -> None:
         pool = self._own_pool()

@@ -233,6 +233,28 @@ def test_several_that_open_a_restored_file_at_once_note_once_what_was_lost(make_
     assert min(numbers) >= json.loads(after)[-1][1]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+def test_links_in_the_place_of_the_file_are_not_followed(
+    make_kv: Make, kv_file: Path, tmp_path: Path, ending: str
+) -> None:
+    other = tmp_path / "other.sqlite3"
+    raw(other, "CREATE TABLE precious(x)")
+    before = other.read_bytes()
+    make_kv().put(entry("a", scope="user"))
+    kv_file.parent.mkdir()
+    if ending:
+        kv_file.touch()
+    kv_file.with_name(kv_file.name + ending).symlink_to(other)
+    storer = make_kv()
+    for call in (lambda: storer.put(entry("a")), lambda: storer.get(entry("a").id), lambda: list(storer.scan())):
+        with pytest.raises(StorageUnavailableError, match="is a link, which is not followed"):
+            call()
+    assert [problem.code for problem in storer.problems()] == ["kv-unavailable"]
+    assert storer.get(entry("a", scope="user").id) is not None
+    assert other.read_bytes() == before
+
+
 def test_damage_is_named_and_nothing_is_overwritten(make_kv: Make, kv_file: Path) -> None:
     kv_file.parent.mkdir()
     kv_file.write_text("this is not a database, it is a diary\n" * 100)
