@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
-from threading import RLock
 from typing import Any, TypeVar
 
 from memory_core.clock import SystemClock
@@ -29,6 +28,7 @@ from memory_core.errors import (
     UnknownScopeError,
     did_you_mean,
 )
+from memory_core.forking import MIDDLE, ForkLock
 from memory_core.hooks import Hooks
 from memory_core.model import (
     HOT_IMPORTANCE,
@@ -77,7 +77,7 @@ class StandardSolution(MemorySolution):
         self._clock = clock or SystemClock()
         self._ttl = ttl
         self._hooks = hooks or Hooks()
-        self._locks = tuple(RLock() for _ in range(_LOCK_STRIPES))
+        self._locks = tuple(ForkLock(MIDDLE) for _ in range(_LOCK_STRIPES))
         self._purged_at: datetime | None = None
 
     def compute_ttl(self, importance: int) -> int:  # noqa: D102 - the contract says it
@@ -342,7 +342,7 @@ class StandardSolution(MemorySolution):
         with self._lock(user_id):
             return self.searcher.follow(self.storer.changes, user_id)
 
-    def _lock(self, user_id: str) -> RLock:
+    def _lock(self, user_id: str) -> ForkLock:
         return self._locks[hash(user_id) % _LOCK_STRIPES]
 
     def reindex(self, user_id: str | None = None) -> int:  # noqa: D102 - the contract says it

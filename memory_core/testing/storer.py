@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime, timedelta
+from threading import Event
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from memory_core.model import MemoryId
 from memory_core.testing.bulk import BulkContract
 from memory_core.testing.clock import FakeClock
 from memory_core.testing.follower import Follower
+from memory_core.testing.forks import CAN_FORK, outcome_in_child
 from memory_core.testing.samples import NASTY_CONTENTS, NASTY_KEYS, RELAXED, contents, make_entry, metadata, names
 
 OpenStorer = Callable[[Clock], MemoryStorer]
@@ -352,6 +354,32 @@ class StorerContract(BulkContract):
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(write, range(4)))
         assert len(list(storer.scan())) == 100
+
+    @pytest.mark.skipif(not CAN_FORK, reason="this system does not fork")
+    def test_a_child_forked_while_threads_work_reads_and_writes(self, storer: MemoryStorer) -> None:
+        storer.put(make_entry("before"))
+        stop = Event()
+
+        def work(worker: int) -> None:
+            while not stop.is_set():
+                storer.put(make_entry(f"w{worker}"))
+                storer.get(MemoryId("workspace", "shared", f"w{worker}"))
+
+        def use() -> None:
+            assert storer.get(MemoryId("workspace", "shared", "before")) is not None
+            storer.put(make_entry("child"))
+            assert "child" in {entry.id.key for entry in storer.scan()}
+
+        with ThreadPoolExecutor(2) as pool:
+            try:
+                working = [pool.submit(work, number) for number in range(2)]
+                outcomes = [outcome_in_child(use) for _ in range(5)]
+            finally:
+                stop.set()
+            for worker in working:
+                worker.result()
+        assert outcomes == ["done"] * 5
+        assert storer.get(MemoryId("workspace", "shared", "child")) is not None
 
     def test_closing_twice_is_harmless(self, open_storer: OpenStorer, clock: FakeClock) -> None:
         storer = open_storer(clock)

@@ -47,6 +47,6 @@ def _check_links(folder: Path, cwd: Path) -> None:
         raise ConfigError(f"The folder for memories {folder} cannot be found: {error}. Remove the link.") from error
     if not real.is_relative_to(cwd.resolve()):
         raise ConfigError(
-            f"The folder for memories {folder} is a link out of the workspace, to {real}: remove the link, or name that "
-            "directory in your own configuration file, as `folder` of [providers.workspace]."
+            f"The folder for memories {folder} is a link out of the workspace, to {real}: remove the link, or name "
+            "that directory in your own configuration file, as `folder` of [providers.workspace]."
         )

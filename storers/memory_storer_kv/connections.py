@@ -18,6 +18,7 @@ from typing import Literal
 from weakref import WeakSet
 
 from memory_core.errors import StorageUnavailableError
+from memory_core.forking import around_fork
 from memory_storer_kv.failures import translated
 from memory_storer_kv.schema import prepare, version
 
@@ -165,8 +166,8 @@ class Connections:
             path = self.path.with_name(self.path.name + ending)
             if path.is_symlink():
                 raise StorageUnavailableError(
-                    f"The memory file {path} is a link, which is not followed: put the file itself in its place, or name "
-                    "its folder in `directories` of [storers.kv] in your own configuration file."
+                    f"The memory file {path} is a link, which is not followed: put the file itself in its place, or "
+                    "name its folder in `directories` of [storers.kv] in your own configuration file."
                 )
 
     def _finish(self, handle: _Handle) -> None:
@@ -290,5 +291,4 @@ def _after_fork_in_parent() -> None:
         connections.after_fork_in_parent()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent)
+around_fork(_before_fork, _after_fork_in_parent)

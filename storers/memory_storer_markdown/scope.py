@@ -7,11 +7,11 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import RLock
 
 from memory_core.contracts import Problem
 from memory_core.errors import InvalidEntryError, StorageUnavailableError
 from memory_core.feed import Change, LogState
+from memory_core.forking import INNER, ForkLock
 from memory_core.model import MemoryEntry, MemoryId
 from memory_core.naming import slug
 from memory_storer_markdown.disk import ScopeDisk, Temporary
@@ -60,7 +60,7 @@ class ScopeDirectory:
         self.root = root
         self._disk = ScopeDisk(root, fsync=fsync)
         self._max_file_bytes = max_file_bytes
-        self._lock = RLock()
+        self._lock = ForkLock(INNER)
         self._manifest: Manifest | None = None
         self._sweeper = Sweeper(root, name, max_file_bytes)
 
