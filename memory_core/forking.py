@@ -30,29 +30,29 @@ class ForkLock:
             everywhere where a thread takes several.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_place")
+    __slots__ = ("__weakref__", "lock", "place")
 
     def __init__(self, rank: int) -> None:
-        self._lock = RLock()
-        self._place = (rank, next(_numbers))
+        self.lock = RLock()
+        self.place = (rank, next(_numbers))
         with _registering:
             _all.add(self)
 
     def __enter__(self) -> None:
-        self._lock.acquire()
+        self.lock.acquire()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._lock.release()
+        self.lock.release()
 
     @staticmethod
     def before_fork() -> None:
         """Take all of them, as long as it does not take too long."""
         with _registering:
-            waiting = sorted(_all, key=lambda lock: lock._place)
+            waiting = sorted(_all, key=lambda lock: lock.place)
         give_up = time.monotonic() + _WAIT_S
-        _forking.taken = [lock for lock in waiting if lock._lock.acquire(timeout=max(0.0, give_up - time.monotonic()))]
+        _forking.taken = [lock for lock in waiting if lock.lock.acquire(timeout=max(0.0, give_up - time.monotonic()))]
         try:
             for before, _ in _inner:
                 before()
@@ -68,7 +68,7 @@ class ForkLock:
                 after()
         finally:
             for lock in _forking.taken:
-                lock._lock.release()
+                lock.lock.release()
             _forking.taken = []
 
     @staticmethod
@@ -78,9 +78,9 @@ class ForkLock:
         taken = set(_forking.taken)
         for lock in list(_all):
             if lock in taken:
-                lock._lock.release()
+                lock.lock.release()
             else:
-                lock._lock = RLock()
+                lock.lock = RLock()
         _forking.taken = []
 
 

@@ -10,7 +10,7 @@ from memory_core import forking
 from memory_core.forking import ForkLock
 from memory_core.testing.forks import CAN_FORK, outcome_in_child
 
-from .fakes import Parts, keys
+from .fakes import Parts, down, keys
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="this system does not fork")
 
@@ -20,13 +20,13 @@ def test_a_child_does_not_wait_for_a_thread_that_was_following(parts: Parts, mon
     solution.remember("k", "apples")
     inside, go_on = Event(), Event()
 
-    def wait(operation: str, id: object) -> None:  # noqa: ARG001 - a rule's form
+    def wait(operation: str, id: object) -> None:
         if operation == "changes":
             inside.set()
             assert go_on.wait(60)
 
     def use() -> None:
-        storer.fails = lambda *_: None
+        storer.fails = down()
         assert keys(solution.search("apples")) == ["k"]
         assert solution.reindex() == 1
 
@@ -77,7 +77,7 @@ def test_a_fork_by_the_thread_that_holds_a_lock_keeps_it_on_both_sides() -> None
 
     def held_here() -> None:
         with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(lock._lock.acquire, timeout=0.05).result(10) is False
+            assert pool.submit(lock.lock.acquire, timeout=0.05).result(10) is False
 
     with lock:
         assert outcome_in_child(held_here) == "done"

@@ -335,7 +335,7 @@ def test_what_a_plugin_changed_in_place_is_checked_too() -> None:
         return entry
 
     def built(entry: MemoryEntry) -> MemoryEntry:
-        return MemoryEntry.model_construct(id=entry.id, content="c")
+        return MemoryEntry.model_construct(id=entry.id, content="c", created_at=START, updated_at=cast("Any", "today"))
 
     for hook in (tag, built):
         with pytest.raises(PluginError, match="'theirs' left a memory that cannot be stored: "):

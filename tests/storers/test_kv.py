@@ -226,7 +226,7 @@ def test_several_that_open_a_restored_file_at_once_note_once_what_was_lost(make_
     before = raw(kv_file, "SELECT value FROM meta WHERE name = 'lost'")
     stores = [make_kv() for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda item: item[1].put(entry(f"k{item[0]}")), enumerate(stores)))
+        list(pool.map(KvStorer.put, stores, [entry(f"k{number}") for number in range(8)]))
     ((after,),) = raw(kv_file, "SELECT value FROM meta WHERE name = 'lost'")
     assert len(json.loads(after)) == len(json.loads(before[0][0]) if before else []) + 1
     numbers = [number for (number,) in raw(kv_file, "SELECT number FROM entries WHERE key != 'a'")]

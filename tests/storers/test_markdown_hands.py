@@ -348,7 +348,8 @@ def test_a_copy_that_somebody_edited_later_stays_when_the_memory_expires(folder:
     expires = folder.clock.advance(10)
     folder.storer.put(make_entry("k", "new", at=expires - timedelta(seconds=5), expires=expires))
     copy = folder.write(text.replace("old", "my own words"), "shared/k copy.md")
-    os.utime(copy, (time.time() + 60,) * 2)
+    later = time.time() + 60
+    os.utime(copy, (later, later))
     assert folder.storer.purge_expired(expires) == 1
     assert folder.contents() == {"k": "my own words"}
 
