@@ -22,8 +22,9 @@ class MemoryStorer(ABC):
     """Keeps entries: the truth that every index follows.
 
     Writes are durable when they return and raise when they cannot be; nothing is ever reported as saved that is
-    not. Reads never write an entry. An expired entry is absent from every read, also before it is purged. What
-    happens to a key in one scope never touches another scope's copy.
+    not. Reads never write an entry. An expired entry is absent from every read, before it is purged and after. What
+    happens to a key in one scope never touches another scope's copy. All methods may be called from several threads,
+    and in a child process that was forked while others were in them (see `memory_core.forking`).
     """
 
     @abstractmethod

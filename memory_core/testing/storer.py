@@ -27,7 +27,7 @@ class StorerContract(BulkContract):
     """Subclass it and give the fixture `open_storer`: `clock -> storer` over the scopes `user` and `workspace`.
 
     Each call opens the same data anew. `put_many` is tested in `BulkContract`, of which this is one. `real_clock = True` says that the store's own clock decides about expiry, so
-    that a fake clock cannot.
+    that a fake clock cannot. The fixture `spoil` says how an entry is made unreadable; without it that is not tested.
     """
 
     real_clock = False
