@@ -3,9 +3,9 @@
 from abc import abstractmethod
 from collections import OrderedDict
 from pathlib import Path
-from threading import RLock
 
 from memory_core.contracts import MemorySolution, MemorySolutionProvider
+from memory_core.forking import OUTER, ForkLock
 
 MAX_OPEN_SOLUTIONS = 32
 
@@ -15,7 +15,7 @@ class CachingProvider(MemorySolutionProvider):
 
     def __init__(self, max_open: int = MAX_OPEN_SOLUTIONS) -> None:
         self._open: OrderedDict[Path, MemorySolution] = OrderedDict()
-        self._lock = RLock()
+        self._lock = ForkLock(OUTER)
         self._max_open = max(1, max_open)
 
     @abstractmethod

@@ -27,13 +27,14 @@ class LogState:
     """Where a log stands: its identity (new after a rebuild), its oldest usable and its newest change number.
 
     A follower that stands below `floor` has missed removals that are no longer recorded. Numbers strictly between the
-    two of `lost` were given to changes that a crash of the store took back; who stands there has seen such changes.
+    two of a pair in `lost` were never given in this log, or to changes that a crash of the store or a restored backup
+    took back; who stands there has seen such changes.
     """
 
     epoch: str
     floor: int
     head: int
-    lost: tuple[int, int] = (0, 0)
+    lost: tuple[tuple[int, int], ...] = ()
 
 
 def reported(changes: ChangeFeed, progress: Progress) -> ChangeFeed:
@@ -85,7 +86,7 @@ class Place:
             self.epoch == state.epoch
             and max(self.number, self.start) >= state.floor
             and self.number <= state.head
-            and not state.lost[0] < self.number < state.lost[1]
+            and not any(after < self.number < before for after, before in state.lost)
         )
 
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from pydantic import ValidationError
+
 from memory_core.errors import PluginError, VetoedError
-from memory_core.model import MemoryEntry, SearchHit, SearchQuery
+from memory_core.model import MemoryEntry, SearchHit, SearchQuery, first_reason
 
 if TYPE_CHECKING:
     from memory_core.plugins.registry import PluginRegistry
@@ -36,7 +38,7 @@ class Hooks:
 
         Raises:
             VetoedError: One of them refused it.
-            PluginError: One of them failed, or changed the id.
+            PluginError: One of them failed, changed the id, or left what cannot be stored.
         """
         for name, hook in self._before:
             entry = self._passed(name, entry, partial(_ask, hook))
@@ -54,9 +56,9 @@ class Hooks:
             raise PluginError(f"The plugin {name!r} failed while checking a memory: {error}") from error
         if result is None:
             raise VetoedError(f"The plugin {name!r} refused to store {entry.id.key!r}.")
-        if not isinstance(result, MemoryEntry) or result.id != entry.id:
+        if not isinstance(result, MemoryEntry) or getattr(result, "id", None) != entry.id:
             raise PluginError(f"The plugin {name!r} must return the entry under the same id, or None to refuse it.")
-        return result
+        return _checked(name, result)
 
     def after_search(self, query: SearchQuery, hits: list[SearchHit]) -> list[SearchHit]:
         """Return the hits as every hook left them; a hook that fails changes nothing and is logged.
@@ -91,6 +93,15 @@ class Hooks:
                     raise PluginError(f"The plugin {name!r} gave the TTL {ttl_s!r}; it must be a number of seconds.")
                 return ttl_s
         return None
+
+
+def _checked(name: str, entry: MemoryEntry) -> MemoryEntry:
+    """Return the entry with every field checked: copies of a model are not, and metadata can be changed in place."""
+    try:
+        return MemoryEntry(**{field: getattr(entry, field) for field in MemoryEntry.model_fields})
+    except (ValidationError, AttributeError) as error:
+        reason = first_reason(error) if isinstance(error, ValidationError) else str(error)
+        raise PluginError(f"The plugin {name!r} left a memory that cannot be stored: {reason}.") from error
 
 
 def _ask(hook: Callable[..., object], entry: MemoryEntry) -> object:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime, timedelta
-from threading import RLock
 from typing import Any, TypeVar
 
 from memory_core.clock import SystemClock
@@ -23,6 +22,7 @@ from memory_core.contracts import (
     Stored,
 )
 from memory_core.errors import (
+    CorruptEntryError,
     InvalidEntryError,
     InvalidKeyError,
     StorerError,
@@ -30,6 +30,7 @@ from memory_core.errors import (
     did_you_mean,
 )
 from memory_core.feed import after, reported
+from memory_core.forking import MIDDLE, ForkLock
 from memory_core.hooks import Hooks
 from memory_core.model import (
     HOT_IMPORTANCE,
@@ -78,7 +79,7 @@ class StandardSolution(MemorySolution):
         self._clock = clock or SystemClock()
         self._ttl = ttl
         self._hooks = hooks or Hooks()
-        self._locks = tuple(RLock() for _ in range(_LOCK_STRIPES))
+        self._locks = tuple(ForkLock(MIDDLE) for _ in range(_LOCK_STRIPES))
         self._purged_at: datetime | None = None
 
     def compute_ttl(self, importance: int) -> int:  # noqa: D102 - the contract says it
@@ -111,7 +112,7 @@ class StandardSolution(MemorySolution):
             metadata=dict(metadata or {}),
         )
         expires = expiry(now, self.compute_ttl(draft.importance) if ttl_s is None else ttl_s)
-        previous = self.storer.get(id)
+        previous = self._readable(id)
         created = previous.created_at if previous is not None else now
         entry = self.store(draft.model_copy(update={"expires_at": expires, "created_at": created}))
         return Remembered(entry, previous)
@@ -207,7 +208,8 @@ class StandardSolution(MemorySolution):
     def _purge_if_due(self) -> None:
         """Purge at the first write and hourly; what fails here is housekeeping and must not fail the write."""
         now = self._clock.now()
-        if self._purged_at is not None and now - self._purged_at < PURGE_GAP:
+        # A clock that was set back is no reason to wait until it has caught up.
+        if self._purged_at is not None and timedelta(0) <= now - self._purged_at < PURGE_GAP:
             return
         self._purged_at = now
         try:
@@ -318,7 +320,7 @@ class StandardSolution(MemorySolution):
         except InvalidKeyError:
             return hits
         for name in reversed(scopes):
-            entry = self.storer.get(MemoryId(name, query.user_id, key))
+            entry = self._readable(MemoryId(name, query.user_id, key))
             if entry is None:
                 continue
             if not query.admits(entry):
@@ -328,6 +330,14 @@ class StandardSolution(MemorySolution):
             return [exact, *(hit for hit in hits if hit.entry.id != entry.id)]
         return hits
 
+    def _readable(self, id: MemoryId) -> MemoryEntry | None:
+        """Return the live entry; None also for one that cannot be read, which `problems` reports and `put` replaces."""
+        try:
+            return self.storer.get(id)
+        except CorruptEntryError as error:
+            log.warning("%s", error)
+            return None
+
     # --- following -------------------------------------------------------------------------------------------------
 
     def sync(self, user_id: str = SHARED_USER_ID, progress: Progress | None = None) -> int:  # noqa: D102
@@ -335,7 +345,7 @@ class StandardSolution(MemorySolution):
         with self._lock(user_id):
             return self.searcher.follow(changes, user_id)
 
-    def _lock(self, user_id: str) -> RLock:
+    def _lock(self, user_id: str) -> ForkLock:
         return self._locks[hash(user_id) % _LOCK_STRIPES]
 
     def reindex(self, user_id: str | None = None, progress: Progress | None = None) -> int:  # noqa: D102

@@ -1,12 +1,15 @@
 """What keeps entries: the truth."""
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from memory_core.contracts.problem import Problem
-from memory_core.errors import InvalidEntryError, InvalidKeyError, UnknownScopeError
+from memory_core.errors import CorruptEntryError, InvalidEntryError, InvalidKeyError, UnknownScopeError
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId
+
+log = logging.getLogger(__name__)
 
 FEED_PAGE = 1_000
 """How many changes a store hands over at a time."""
@@ -19,8 +22,9 @@ class MemoryStorer(ABC):
     """Keeps entries: the truth that every index follows.
 
     Writes are durable when they return and raise when they cannot be; nothing is ever reported as saved that is
-    not. Reads never write an entry. An expired entry is absent from every read, also before it is purged. What
-    happens to a key in one scope never touches another scope's copy.
+    not. Reads never write an entry. An expired entry is absent from every read, before it is purged and after. What
+    happens to a key in one scope never touches another scope's copy. All methods may be called from several threads,
+    and in a child process that was forked while others were in them (see `memory_core.forking`).
     """
 
     @abstractmethod
@@ -54,13 +58,26 @@ class MemoryStorer(ABC):
         """Return the live entry with that id, or None.
 
         Raises:
+            CorruptEntryError: It is there and cannot be read; `put` replaces it, `remove` removes it.
             StorageUnavailableError: The store could not be read.
         """
 
     def get_many(self, ids: Sequence[MemoryId]) -> dict[MemoryId, MemoryEntry]:
-        """Return the live entries among `ids`; absent ones are left out."""
-        found = ((id, self.get(id)) for id in ids)
-        return {id: entry for id, entry in found if entry is not None}
+        """Return the live entries among `ids`; absent ones are left out, and unreadable ones too, with a log line.
+
+        Raises:
+            StorageUnavailableError: The store could not be read.
+        """
+        found: dict[MemoryId, MemoryEntry] = {}
+        for id in ids:
+            try:
+                entry = self.get(id)
+            except CorruptEntryError as error:
+                log.warning("%s", error)
+                continue
+            if entry is not None:
+                found[id] = entry
+        return found
 
     @abstractmethod
     def remove(self, id: MemoryId) -> bool:
@@ -72,7 +89,10 @@ class MemoryStorer(ABC):
 
     @abstractmethod
     def scan(self, user_id: str | None = None, scope: str | None = None) -> Iterator[MemoryEntry]:
-        """Yield every live entry, or those of one user or scope. The order is not defined."""
+        """Yield every live entry, or those of one user or scope. The order is not defined.
+
+        What cannot be read is logged and left out.
+        """
 
     def users(self) -> list[str]:
         """Return the ids of all users who have live entries, sorted."""

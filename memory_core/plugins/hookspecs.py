@@ -27,7 +27,8 @@ def register_backends(register: "Registrar") -> None:
 @hookspec
 def before_store(entry: "MemoryEntry") -> "MemoryEntry | None":
     """Called before each write. Return the entry, changed or not, or None to refuse it; its id must stay the same.
-    Each plugin sees what the one before returned. An error refuses the write.
+    Each plugin sees what the one before returned. An error refuses the write, and so does an entry that cannot be
+    stored (blank content, an importance outside 1..10, NaN in the metadata).
     """
 
 

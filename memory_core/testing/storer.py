@@ -2,28 +2,32 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timedelta
+from threading import Event
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core.contracts import Clock, MemoryStorer
-from memory_core.errors import UnknownScopeError
+from memory_core.errors import CorruptEntryError, UnknownScopeError
 from memory_core.model import MemoryId
 from memory_core.testing.bulk import BulkContract
 from memory_core.testing.clock import FakeClock
 from memory_core.testing.follower import Follower
+from memory_core.testing.forks import CAN_FORK, outcome_in_child
 from memory_core.testing.samples import NASTY_CONTENTS, NASTY_KEYS, RELAXED, contents, make_entry, metadata, names
 
 OpenStorer = Callable[[Clock], MemoryStorer]
+Spoil = Callable[[MemoryId], None]
 
 
 class StorerContract(BulkContract):
     """Subclass it and give the fixture `open_storer`: `clock -> storer` over the scopes `user` and `workspace`.
 
     Each call opens the same data anew. `put_many` is tested in `BulkContract`, of which this is one. `real_clock = True` says that the store's own clock decides about expiry, so
-    that a fake clock cannot.
+    that a fake clock cannot. The fixture `spoil` says how an entry is made unreadable; without it that is not tested.
     """
 
     real_clock = False
@@ -34,6 +38,11 @@ class StorerContract(BulkContract):
     def open_storer(self) -> OpenStorer:
         """Return how to open the store under test."""
         raise NotImplementedError("give your test class a fixture `open_storer`")
+
+    @pytest.fixture
+    def spoil(self) -> Spoil | None:
+        """Return how to make the stored entry of an id unreadable behind the store's back; None where nobody can."""
+        return None
 
     @pytest.fixture
     def clock(self) -> FakeClock:
@@ -139,6 +148,24 @@ class StorerContract(BulkContract):
         with pytest.raises(UnknownScopeError, match="workspace"):
             storer.put(make_entry(scope="team"))
 
+    def test_an_entry_that_cannot_be_read_stops_no_other_and_can_be_stored_again(
+        self, storer: MemoryStorer, spoil: Spoil | None
+    ) -> None:
+        if spoil is None:
+            pytest.skip("this suite does not say how an entry of this store can be made unreadable")
+        bad, good = make_entry("bad", "apples"), make_entry("good", "pears")
+        storer.put_many([bad, good])
+        spoil(bad.id)
+        with suppress(CorruptEntryError):
+            assert storer.get(bad.id) is None
+        assert storer.get_many([bad.id, good.id]) == {good.id: good}
+        assert list(storer.scan()) == [good]
+        assert list(storer.changes(None, "shared").upserts) == [good]
+        assert storer.problems()
+        storer.put(bad)
+        assert storer.get(bad.id) == bad
+        assert storer.get_many([bad.id, good.id]) == {bad.id: bad, good.id: good}
+
     # --- scopes and tenants ----------------------------------------------------------------------------------------
 
     def test_scopes_are_separate(self, storer: MemoryStorer) -> None:
@@ -216,6 +243,24 @@ class StorerContract(BulkContract):
         assert storer.purge_expired(clock.now()) == 0
         follower.follow()
         assert {id.key for id in follower.entries} == {"late", "ever"}
+
+    def test_purging_leaves_what_another_handle_stores_meanwhile(
+        self, storer: MemoryStorer, open_storer: OpenStorer, clock: FakeClock
+    ) -> None:
+        fresh, over = make_entry("k", "fresh"), clock.now() + timedelta(seconds=600)
+        other = open_storer(clock)
+        try:
+            with ThreadPoolExecutor(2) as pool:
+                for _ in range(25):
+                    storer.put(make_entry("k", "old", expires=over))
+                    assert other.get(fresh.id) is not None
+                    purging = pool.submit(storer.purge_expired, over)
+                    storing = pool.submit(other.put, fresh)
+                    storing.result()
+                    assert purging.result() in (0, 1)
+                    assert storer.get(fresh.id) == fresh
+        finally:
+            other.close()
 
     # --- the change feed -------------------------------------------------------------------------------------------
 
@@ -309,6 +354,32 @@ class StorerContract(BulkContract):
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(write, range(4)))
         assert len(list(storer.scan())) == 100
+
+    @pytest.mark.skipif(not CAN_FORK, reason="this system does not fork")
+    def test_a_child_forked_while_threads_work_reads_and_writes(self, storer: MemoryStorer) -> None:
+        storer.put(make_entry("before"))
+        stop = Event()
+
+        def work(worker: int) -> None:
+            while not stop.is_set():
+                storer.put(make_entry(f"w{worker}"))
+                storer.get(MemoryId("workspace", "shared", f"w{worker}"))
+
+        def use() -> None:
+            assert storer.get(MemoryId("workspace", "shared", "before")) is not None
+            storer.put(make_entry("child"))
+            assert "child" in {entry.id.key for entry in storer.scan()}
+
+        with ThreadPoolExecutor(2) as pool:
+            try:
+                working = [pool.submit(work, number) for number in range(2)]
+                outcomes = [outcome_in_child(use) for _ in range(5)]
+            finally:
+                stop.set()
+            for worker in working:
+                worker.result()
+        assert outcomes == ["done"] * 5
+        assert storer.get(MemoryId("workspace", "shared", "child")) is not None
 
     def test_closing_twice_is_harmless(self, open_storer: OpenStorer, clock: FakeClock) -> None:
         storer = open_storer(clock)

@@ -1,5 +1,6 @@
 """The storer `kv`: one embedded SQLite file per scope, for many memories on one machine."""
 
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -14,10 +15,10 @@ FILE_NAME = "memory.kv.sqlite3"
 class KvOptions(Options):
     """`[storers.kv]`.
 
-    `directories` puts scopes elsewhere than the provider would (scope → directory). `durability="normal"` is several
-    times faster and may lose the last writes when the power fails (not when a process dies). `busy_timeout_s` is how
-    long a write waits for other processes. `tombstones` is how many removals of one user a follower may miss before it
-    has to read that user anew.
+    `directories` puts scopes elsewhere than the provider would (scope → directory; relative ones start at the
+    workspace). `durability="normal"` is several times faster and may lose the last writes when the power fails (not
+    when a process dies). `busy_timeout_s` is how long a write waits for other processes. `tombstones` is how many
+    removals of one user a follower may miss before it has to read that user anew.
     """
 
     directories: dict[str, str] = Field(default={}, json_schema_extra=INSIDE_WORKSPACE)
@@ -30,8 +31,8 @@ def build(options: KvOptions, context: Any) -> Any:
     """Build the storer; the implementation is imported only now."""
     from memory_storer_kv.storer import KvStorer
 
-    places: dict[str, Any] = {place.name: place.directory for place in context.scopes}
-    scopes = {name: options.directories.get(name) or folder for name, folder in places.items()}
+    elsewhere = {scope: context.workspace / Path(place).expanduser() for scope, place in options.directories.items()}
+    scopes = {place.name: elsewhere.get(place.name, place.directory) for place in context.scopes}
     return KvStorer(
         scopes,
         clock=context.clock,

@@ -18,6 +18,7 @@ from typing import Literal
 from weakref import WeakSet
 
 from memory_core.errors import StorageUnavailableError
+from memory_core.forking import around_fork
 from memory_storer_kv.failures import translated
 from memory_storer_kv.schema import prepare, version
 
@@ -156,7 +157,18 @@ class Connections:
                     return handle
         if inode is None and not create:
             return None
+        self._refuse_links()
         return self._open_to_write(fresh=inode is None) if writable else self._open_to_read(inode)
+
+    def _refuse_links(self) -> None:
+        """Follow no link: a cloned repository may have brought it, and another program's database at its other end."""
+        for ending in ("", "-wal", "-shm", "-journal"):
+            path = self.path.with_name(self.path.name + ending)
+            if path.is_symlink():
+                raise StorageUnavailableError(
+                    f"The memory file {path} is a link, which is not followed: put the file itself in its place, or "
+                    "name its folder in `directories` of [storers.kv] in your own configuration file."
+                )
 
     def _finish(self, handle: _Handle) -> None:
         pool = self._own_pool()
@@ -279,5 +291,4 @@ def _after_fork_in_parent() -> None:
         connections.after_fork_in_parent()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent)
+around_fork(_before_fork, _after_fork_in_parent)

@@ -4,6 +4,7 @@ A change number is one more than the user's last, and at least the time in micro
 lost with the power, the next ones do not get numbers that a follower has already seen.
 """
 
+import logging
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,9 @@ from memory_core.feed import Change, LogState
 from memory_core.model import MemoryEntry, MemoryId
 from memory_core.serial import stored_entry, to_json
 from memory_storer_kv.connections import Connections, Durability
+from memory_storer_kv.schema import lost_ranges
+
+log = logging.getLogger(__name__)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PAGE = 500
@@ -140,7 +144,7 @@ class ScopeFile:
         return None if row is None else stored_entry(id, row[0])
 
     def get_many(self, ids: Sequence[MemoryId]) -> Iterator[MemoryEntry]:
-        """Yield the live entries among `ids`, read in one transaction."""
+        """Yield the live entries among `ids`, read in one transaction; what cannot be read is logged and left out."""
         now = microseconds(self._clock.now())
         found: list[tuple[MemoryId, str]] = []
         with self._connections.reading() as db:
@@ -152,7 +156,10 @@ class ScopeFile:
                 if row is not None:
                     found.append((id, row[0]))
         for id, body in found:
-            yield stored_entry(id, body)
+            try:
+                yield stored_entry(id, body)
+            except CorruptEntryError as error:
+                log.warning("%s", error)
 
     def rows(self, user_id: str | None) -> Iterator[tuple[MemoryId, str]]:
         """Yield id and stored text of every live entry, of one user or all; a page at a time, locking nobody out."""
@@ -200,13 +207,13 @@ class ScopeFile:
             if db is None:
                 return _NEVER_WRITTEN
             row = db.execute(
-                "SELECT value, coalesce(floor, 0), coalesce(head, 0) FROM meta LEFT JOIN users ON user = ?"
-                " WHERE name = 'epoch'",
+                "SELECT value, coalesce(floor, 0), coalesce(head, 0), (SELECT value FROM meta WHERE name = 'lost')"
+                " FROM meta LEFT JOIN users ON user = ? WHERE name = 'epoch'",
                 (user_id,),
             ).fetchone()
         if row is None:
             raise StorageUnavailableError(f"The memory file {self.path} has lost its identity; restore a backup of it.")
-        return LogState(row[0], row[1], row[2])
+        return LogState(row[0], row[1], row[2], lost_ranges(row[3]))
 
     def page(self, user_id: str, after: int, limit: int) -> Sequence[Change]:  # noqa: D102 - the protocol says it
         with self._connections.reading() as db:
@@ -236,8 +243,13 @@ def _next(head: int) -> int:
 
 
 def _head(db: sqlite3.Connection, user: str) -> int:
-    row = db.execute("SELECT head FROM users WHERE user = ?", (user,)).fetchone()
-    return 0 if row is None else int(row[0])
+    """Return the number that the user's next one must be above."""
+    row = db.execute(
+        "SELECT max(coalesce((SELECT head FROM users WHERE user = ?), 0),"
+        " coalesce((SELECT value FROM meta WHERE name = 'least'), 0))",
+        (user,),
+    ).fetchone()
+    return int(row[0])
 
 
 def _advance(db: sqlite3.Connection, user: str, head: int, graves: int) -> None:

@@ -13,7 +13,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memory_core.errors import StorageUnavailableError
@@ -58,12 +58,17 @@ _inherited: list[sqlite3.Connection] = []
 
 
 class Manifest:
-    """One open manifest. Where the directory cannot be written it lives in memory, and reads go on."""
+    """One open manifest. Where the directory cannot be written it lives in memory, and reads go on.
+
+    Raises:
+        StorageUnavailableError: Its place is a link, or holds one.
+    """
 
     def __init__(self, scope_dir: Path) -> None:
         self.path = scope_dir / STATE_DIR / "manifest.sqlite3"
         self.pid = os.getpid()
         self.on_disk = True
+        self._refuse_links()
         try:
             self.db = self._open_file()
         except (sqlite3.Error, OSError) as error:
@@ -74,6 +79,24 @@ class Manifest:
         self.inode = self._inode()
         self._untrimmed: dict[str, int] = {}
         self.epoch = str(self.db.execute("SELECT value FROM meta WHERE name = 'epoch'").fetchone()[0])
+
+    def _refuse_links(self) -> None:
+        """Follow no link to or in the folder of derived files: what lies there is overwritten and cleared away.
+
+        Raises:
+            StorageUnavailableError: There is one; a cloned repository may have brought it.
+        """
+        state = self.path.parent
+        places = [state]
+        if not state.is_symlink():
+            with suppress(OSError):  # not there, or not ours to look into: nothing can be written there either
+                places += state.iterdir()
+        for place in places:
+            if place.is_symlink():
+                raise StorageUnavailableError(
+                    f"{place} is a link: memories are not read or written with it there. Delete it; what belongs into "
+                    f"{state} is made anew."
+                )
 
     def _open_file(self) -> sqlite3.Connection:
         self.path.parent.mkdir(exist_ok=True)
@@ -93,6 +116,9 @@ class Manifest:
                     db.execute(probe).fetchone()
                 if db.execute("SELECT count(*) FROM meta WHERE name IN ('epoch', 'head')").fetchone()[0] != 2:
                     raise sqlite3.DatabaseError("its epoch is gone")
+                for (name,) in db.execute("SELECT dir FROM dirs UNION SELECT DISTINCT dir FROM files"):
+                    if name.startswith(".") or "/" in name or "\\" in name:  # as `..`: only a forged one leads out
+                        raise sqlite3.DatabaseError("it names a directory outside its own")
                 db.execute("COMMIT")
                 return db
             except sqlite3.DatabaseError as error:

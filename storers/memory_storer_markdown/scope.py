@@ -7,17 +7,17 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import RLock
 
 from memory_core.contracts import Problem
 from memory_core.errors import InvalidEntryError, StorageUnavailableError
 from memory_core.feed import Change, LogState
+from memory_core.forking import INNER, ForkLock
 from memory_core.model import MemoryEntry, MemoryId
 from memory_core.naming import slug
 from memory_storer_markdown.disk import ScopeDisk, Temporary
 from memory_storer_markdown.frontmatter import render
 from memory_storer_markdown.manifest import STATE_DIR, Manifest
-from memory_storer_markdown.sweep import Sweeper, read_entry, signature, store_row
+from memory_storer_markdown.sweep import Sweeper, read_entry, settled, signature, store_row
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,18 @@ class _Staged:
     file: Temporary
 
 
+@dataclass(frozen=True, slots=True)
+class _Doomed:
+    """A file to delete, as the manifest knows it; `counts` says whether it is an entry that others see."""
+
+    path: str
+    name: str
+    signature: str
+    user: str
+    key: str
+    counts: int
+
+
 class ScopeDirectory:
     """The entries of one scope as `<root>/<user>/<key>.md`; safe for several threads and processes.
 
@@ -48,7 +60,7 @@ class ScopeDirectory:
         self.root = root
         self._disk = ScopeDisk(root, fsync=fsync)
         self._max_file_bytes = max_file_bytes
-        self._lock = RLock()
+        self._lock = ForkLock(INNER)
         self._manifest: Manifest | None = None
         self._sweeper = Sweeper(root, name, max_file_bytes)
 
@@ -283,47 +295,72 @@ class ScopeDirectory:
         with self._reading(user_id) as manifest:
             if manifest is None:
                 return False
-            rows = manifest.db.execute(
-                "SELECT f.path, f.dir, f.expires, l.path FROM files f "
-                "LEFT JOIN latest l ON l.user = f.user AND l.key = f.key AND l.path = f.path "
-                "WHERE f.user = ? AND f.key = ? AND f.error IS NULL",
-                (user_id, key),
-            ).fetchall()
-            if not rows:
-                return False
             with self._file_errors("removed"), manifest.writing():
-                for path, name, _, _ in rows:
-                    self._unlink(manifest, path, name)
-                manifest.record(user_id, key, None)
-                manifest.trim(user_id)
-            self._disk.sync(*{name for _, name, _, _ in rows})
-            return any(spoken and (expires is None or expires > now) for _, _, expires, spoken in rows)
+                found = self._unchanged(
+                    manifest,
+                    "SELECT f.path, f.dir, f.signature, f.user, f.key, l.path IS NOT NULL "
+                    "AND (f.expires IS NULL OR f.expires > ?) FROM files f "
+                    "LEFT JOIN latest l ON l.user = f.user AND l.key = f.key AND l.path = f.path "
+                    "WHERE f.user = ? AND f.key = ? AND f.error IS NULL",
+                    (now, user_id, key),
+                )
+                self._delete(manifest, found)
+            self._disk.sync(*{file.name for file in found})
+            return any(file.counts for file in found)
 
     def purge(self, now: float) -> int:
-        """Delete the files of what has expired; return how many entries that were."""
+        """Delete the files of what has expired; return how many entries that were.
+
+        With the file that speaks for a key go the older copies of it that nobody has touched since: else the text that
+        it replaced would be back.
+        """
         with self._reading(None) as manifest:
             if manifest is None:
                 return 0
-            rows = manifest.db.execute(
-                "SELECT path, dir, user, key FROM files WHERE expires IS NOT NULL AND expires <= ?", (now,)
-            ).fetchall()
-            if not rows:
+            if not manifest.db.execute("SELECT 1 FROM files WHERE expires <= ? LIMIT 1", (now,)).fetchone():
                 return 0
             with self._file_errors("removed"), manifest.writing():
-                for path, name, _, _ in rows:
-                    self._unlink(manifest, path, name)
-                for user, key in {(user, key) for _, _, user, key in rows}:
-                    manifest.elect(user, key)
-                for user in {user for _, _, user, _ in rows}:
-                    manifest.trim(user)
-            self._disk.sync(*{name for _, name, _, _ in rows})
-            return len({(user, key) for _, _, user, key in rows})
+                # Selected in here: what another process has stored since the look above has not expired.
+                found = self._unchanged(
+                    manifest,
+                    "SELECT f.path, f.dir, f.signature, f.user, f.key, l.path IS NOT NULL FROM files f "
+                    "LEFT JOIN latest l ON l.user = f.user AND l.key = f.key AND l.path = f.path WHERE f.expires <= ?1 "
+                    "UNION SELECT o.path, o.dir, o.signature, o.user, o.key, 0 FROM files f "
+                    "JOIN latest l ON l.user = f.user AND l.key = f.key AND l.path = f.path "
+                    "JOIN files o ON o.user = f.user AND o.key = f.key AND o.path != f.path "
+                    "WHERE f.expires <= ?1 AND o.mtime_ns <= f.mtime_ns AND o.error IS NULL "
+                    "AND (o.expires IS NULL OR o.expires > ?1)",
+                    (now,),
+                )
+                self._delete(manifest, found)
+            self._disk.sync(*{file.name for file in found})
+            return sum(file.counts for file in found)
 
-    def _unlink(self, manifest: Manifest, path: str, name: str) -> None:
-        """Delete one file and its row; only inside `writing`."""
-        with self._in_step(manifest, name):
-            (self.root / path).unlink(missing_ok=True)
-        manifest.db.execute("DELETE FROM files WHERE path = ?", (path,))
+    def _unchanged(self, manifest: Manifest, select: str, values: Sequence[object]) -> list[_Doomed]:
+        """Return the selected files, of which each is still what the manifest says; only inside `writing`.
+
+        Somebody may have edited one since it was read: what it says now decides.
+        """
+        found = [_Doomed(*row) for row in manifest.db.execute(select, values)]
+        changed = {file.name for file in found if file.signature != self._disk.signature(file.path)}
+        if not changed:
+            return found
+        for name in changed:
+            self._sweeper.take_over(manifest, name)
+        found = [_Doomed(*row) for row in manifest.db.execute(select, values)]
+        # What changes under our hands even now is left alone.
+        return [file for file in found if settled(file.signature) == self._disk.signature(file.path)]
+
+    def _delete(self, manifest: Manifest, files: Collection[_Doomed]) -> None:
+        """Delete files and decide who speaks for their keys now; only inside `writing`."""
+        for file in files:
+            with self._in_step(manifest, file.name):
+                (self.root / file.path).unlink(missing_ok=True)
+            manifest.db.execute("DELETE FROM files WHERE path = ?", (file.path,))
+        for user, key in {(file.user, file.key) for file in files}:
+            manifest.elect(user, key)
+        for user in {file.user for file in files}:
+            manifest.trim(user)
 
     @contextmanager
     def _file_errors(self, done: str) -> Generator[None]:

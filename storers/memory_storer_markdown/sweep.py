@@ -27,6 +27,7 @@ SWEEP_SHARE = 10
 """A sweep may take at most about one tenth of the time."""
 
 _SETTLED_NS = 1_000_000_000
+_UNSETTLED = "unsettled "
 SUFFIX = ".md"
 
 
@@ -50,6 +51,11 @@ def _bounded(time_ns: int) -> int:
 def signature(stat: os.stat_result) -> str:
     """Return what tells one state of a file from another."""
     return f"{stat.st_mtime_ns}:{stat.st_ctime_ns}:{stat.st_size}:{stat.st_ino}"
+
+
+def settled(mark: str) -> str:
+    """Return the signature in a manifest's mark, also in that of a file that is to be read once more."""
+    return mark.removeprefix(_UNSETTLED)
 
 
 class Sweeper:
@@ -149,8 +155,8 @@ class Sweeper:
     def _read(self, manifest: Manifest, name: str, path: str, stat: Stat) -> tuple[str, str] | None:
         """Read one file into the manifest; return its (user, key), or None when it cannot be read."""
         # A file written this very second may change again without looking different: it is read once more.
-        settled = abs(time.time_ns() - stat.mtime_ns) > _SETTLED_NS
-        mark = stat.signature if settled else f"unsettled {stat.signature}"
+        old = abs(time.time_ns() - stat.mtime_ns) > _SETTLED_NS
+        mark = stat.signature if old else _UNSETTLED + stat.signature
         try:
             parsed = parse(self._text(path))
             entry = self._as_entry(manifest, name, path, stat, parsed)

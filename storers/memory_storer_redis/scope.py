@@ -1,5 +1,6 @@
 """One scope's memories on the server, with the numbered log of each user's changes."""
 
+import logging
 import secrets
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,8 @@ from memory_core.serial import stored_entry, to_json
 from memory_storer_redis import scripts
 from memory_storer_redis.keys import ScopeKeys
 from memory_storer_redis.server import Script, Server
+
+log = logging.getLogger(__name__)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -122,15 +125,20 @@ class RedisScope:
         return None if entry.expired(self._clock.now()) else entry
 
     def get_many(self, user_id: str, ids: Sequence[MemoryId]) -> Iterator[MemoryEntry]:
-        """Yield the live entries among `ids`, which are all of one user."""
+        """Yield the live entries among `ids`, which are all of one user; what cannot be read is logged and left out."""
         keys, now, rest = self._keys.of(user_id), self._clock.now(), iter(ids)
         while batch := list(islice(rest, _PAGE)):
             names = [keys.entry(id.key) for id in batch]
             for id, body in zip(batch, self._server.call("mget", names), strict=True):
-                if body is not None:
+                if body is None:
+                    continue
+                try:
                     entry = stored_entry(id, body)
-                    if not entry.expired(now):
-                        yield entry
+                except CorruptEntryError as error:
+                    log.warning("%s", error)
+                    continue
+                if not entry.expired(now):
+                    yield entry
 
     def bodies(self, user_id: str | None) -> Iterator[tuple[MemoryId, bytes]]:
         """Yield id and stored text of every entry that the server still has, of one user or all, page by page."""
@@ -189,7 +197,7 @@ class RedisScope:
         if epoch is None:
             return _NEVER_WRITTEN
         floor, head, lost_after, lost_before = (int(number or 0) for number in numbers)
-        return LogState(name(epoch), floor, head, (lost_after, lost_before))
+        return LogState(name(epoch), floor, head, ((lost_after, lost_before),))
 
     def page(self, user_id: str, after: int, limit: int) -> Sequence[Change]:  # noqa: D102 - the protocol says it
         flat: list[bytes | None] = self._server.run(PAGE, self._keys.of(user_id).head, (after, limit))

@@ -18,7 +18,7 @@ SOURCES = sorted(
 )
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "clock", "tracing"),
+    ("errors", "clock", "tracing", "forking"),
     ("model",),
     ("contracts", "policy", "text", "serial", "feed", "naming", "options", "vectors", "locales", "thoughts"),
     ("plugins", "config", "settings", "hooks", "embedding_cache"),

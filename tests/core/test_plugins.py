@@ -8,9 +8,11 @@ import inspect
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -26,8 +28,10 @@ from memory_core.hooks import Hooks
 from memory_core.model import MemoryEntry, SearchHit, SearchQuery
 from memory_core.plugins import PluginRegistry, get_registry, hookimpl, hookspecs, registry
 from memory_core.plugins.registry import KINDS, NoOptions
-from memory_core.testing import make_entry
+from memory_core.testing import FakeClock, make_entry
 from memory_core.testing.clock import START
+
+from .fakes import make_solution
 
 
 def plugin(**hooks: Any) -> SimpleNamespace:
@@ -290,6 +294,52 @@ def test_a_veto_with_a_reason_keeps_it() -> None:
 def test_an_entry_must_come_back_under_its_id(result: Any) -> None:
     with pytest.raises(PluginError, match="'theirs' must return the entry under the same id"):
         Hooks(with_plugin(before_store=lambda entry: result)).before_store(make_entry())
+
+
+UNSTORABLE: dict[str, Any] = {
+    "content": " \n",
+    "importance": 50,
+    "created_at": None,
+    "updated_at": datetime(2026, 3, 1),
+    "expires_at": datetime(2026, 3, 1),
+    "source": "lone \ud800 surrogate",
+    "metadata": {"ratio": float("nan")},
+}
+SPOILED: list[dict[str, Any]] = [
+    *({field: value} for field, value in UNSTORABLE.items()),
+    *({"metadata": {"x": value}} for value in ({1, 2}, "\udfff", b"bytes", FakeClock().now(), 10**5000)),
+    *({"content": value} for value in ("\ud800", None, 7)),
+]
+
+
+@pytest.mark.parametrize("change", SPOILED, ids=[f"{n}-{next(iter(spoiled))}" for n, spoiled in enumerate(SPOILED)])
+def test_what_a_plugin_made_unstorable_is_not_stored(change: dict[str, Any], tmp_path: Path) -> None:
+    hooks = [
+        Hooks(with_plugin(before_store=lambda entry: entry.model_copy(update=change))),
+        Hooks(None, [("theirs", lambda entry: entry.model_copy(update=change))]),
+    ]
+    for hook in hooks:
+        solution, storer, _ = make_solution(tmp_path, hooks=hook)
+        with pytest.raises(PluginError, match="'theirs' left a memory that cannot be stored: "):
+            solution.remember("k", "c")
+        (answer,) = solution.store_many([make_entry("k", "c")])
+        assert isinstance(answer.error, PluginError)
+        assert list(storer.scan()) == []
+        assert list(tmp_path.rglob("*.md")) == []
+        solution.close()
+
+
+def test_what_a_plugin_changed_in_place_is_checked_too() -> None:
+    def tag(entry: MemoryEntry) -> MemoryEntry:
+        entry.metadata["tags"] = cast("Any", {"a", "b"})
+        return entry
+
+    def built(entry: MemoryEntry) -> MemoryEntry:
+        return MemoryEntry.model_construct(id=entry.id, content="c", created_at=START, updated_at=cast("Any", "today"))
+
+    for hook in (tag, built):
+        with pytest.raises(PluginError, match="'theirs' left a memory that cannot be stored: "):
+            Hooks(with_plugin(before_store=lambda entry, hook=hook: hook(entry))).before_store(make_entry())
 
 
 @pytest.mark.parametrize("error", [ValueError("boom"), KeyError("x"), StorerError("y"), RecursionError()])

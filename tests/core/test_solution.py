@@ -12,6 +12,7 @@ import pytest
 from memory_core.contracts import Remembered
 from memory_core.errors import (
     ConfigError,
+    CorruptEntryError,
     InvalidEntryError,
     InvalidKeyError,
     StorageUnavailableError,
@@ -121,6 +122,26 @@ def test_a_store_that_is_down_raises_and_says_so(parts: Parts) -> None:
             read()
 
 
+def test_an_entry_that_cannot_be_read_stops_no_search_and_is_stored_anew(
+    parts: Parts, caplog: pytest.LogCaptureFixture
+) -> None:
+    solution, storer, _ = parts
+    solution.remember("k", "apples in general", scope="user")
+    broken = solution.remember("k", "apples here").entry.id
+    storer.fails = lambda operation, id: (
+        CorruptEntryError("'k' cannot be read") if (operation, id) == ("get", broken) else None
+    )
+    assert solution.search("k")[0].entry.id.scope == "user"
+    assert "'k' cannot be read" in caplog.text
+    with pytest.raises(CorruptEntryError):
+        solution.recall("k")
+    assert solution.remember("k", "again").previous is None
+    storer.fails = lambda operation, id: None
+    found = solution.recall("k")
+    assert found is not None
+    assert found.content == "again"
+
+
 # --- purging -------------------------------------------------------------------------------------------------------
 
 
@@ -140,6 +161,21 @@ def test_purging_happens_with_the_first_write_and_then_hourly_and_never_in_a_rea
     clock.advance(1)
     solution.forget("zzz")
     assert storer.calls.count("purge") == 2
+
+
+def test_a_clock_that_was_set_back_does_not_stop_purging(parts: Parts) -> None:
+    solution, storer, clock = parts
+    solution.remember("a", "c")
+    assert storer.calls.count("purge") == 1
+    clock.advance(days=-365)
+    solution.remember("b", "c")
+    assert storer.calls.count("purge") == 2
+    clock.advance(3599)
+    solution.remember("c", "c")
+    assert storer.calls.count("purge") == 2
+    clock.advance(1)
+    solution.remember("d", "c")
+    assert storer.calls.count("purge") == 3
 
 
 @pytest.mark.parametrize("error", [StorageUnavailableError("no"), OSError("no"), RuntimeError("no")])

@@ -50,9 +50,11 @@ CHANGES = [put(5, "a"), gone(7, "b"), put(9, "c")]
         (at(5, start=6), LogState("e", 6, 9), False),  # but this one began after them
         (at(5), LogState("other", 0, 9), True),
         (at(10), LogState("e", 0, 9), True),  # the log has gone back
-        (at(8), LogState("e", 0, 9, (7, 9)), True),  # 8 was taken back by a crash
-        (at(7), LogState("e", 0, 9, (7, 9)), False),
-        (at(9), LogState("e", 0, 9, (7, 9)), False),
+        (at(8), LogState("e", 0, 9, ((7, 9),)), True),  # 8 was taken back by a crash
+        (at(7), LogState("e", 0, 9, ((7, 9),)), False),
+        (at(9), LogState("e", 0, 9, ((7, 9),)), False),
+        (at(3), LogState("e", 0, 9, ((1, 3), (3, 5), (7, 9))), False),
+        (at(4), LogState("e", 0, 9, ((1, 3), (3, 5), (7, 9))), True),  # taken back by an earlier one
         (at(0), LogState("e", 0, 9), False),
         (at(0, epoch=""), LogState("e", 6, 9), False),  # who has read nothing has missed nothing
     ],

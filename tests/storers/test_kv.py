@@ -1,10 +1,12 @@
 """What is particular to the KV storer: one SQLite file per scope."""
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,10 @@ import pytest
 from memory_core.contracts import Clock
 from memory_core.errors import CorruptEntryError, StorageUnavailableError, UnknownScopeError
 from memory_core.model import MemoryId
+from memory_core.solution import StandardSolution
 from memory_core.testing import StorerContract
+from memory_searcher_fulltext.searcher import FulltextSearcher
+from memory_storer_kv import FILE_NAME
 from memory_storer_kv import schema as kv_schema
 from memory_storer_kv.storer import KvStorer
 from tests.support.stores import ROOT, Follower, StillClock, entry, raw
@@ -27,6 +32,15 @@ class TestKvStorer(StorerContract):
     def open_storer(self, tmp_path: Path) -> Callable[[Clock], KvStorer]:
         scopes = {"user": tmp_path / "user", "workspace": tmp_path / "workspace"}
         return lambda clock: KvStorer(scopes, clock=clock)
+
+    @pytest.fixture
+    def spoil(self, tmp_path: Path) -> Callable[[MemoryId], None]:
+        statement = "UPDATE entries SET body = substr(body, 1, 20) WHERE user = ? AND key = ?"
+
+        def cut(id: MemoryId) -> None:
+            raw(tmp_path / id.scope / FILE_NAME, statement, id.user_id, id.key)
+
+        return cut
 
     @pytest.fixture
     def quick_storer(self, make_kv: Make) -> KvStorer:
@@ -139,6 +153,108 @@ def test_a_restored_backup_is_noticed_by_followers(make_kv: Make, kv_file: Path,
     assert follower.keys() == {"a"} == {found.id.key for found in storer.scan()}
 
 
+def put_back_beside(kv_file: Path, backup: bytes) -> None:
+    """The old file stays on the disk, so that its number is not given to the copy."""
+    kv_file.rename(kv_file.with_name("old"))
+    kv_file.write_bytes(backup)
+
+
+def put_back_over(kv_file: Path, backup: bytes) -> None:
+    """The copy is written into the same file, as `cp` does; so does a file system that gives its number away again."""
+    time.sleep(0.2)
+    inode = kv_file.stat().st_ino
+    kv_file.write_bytes(backup)
+    assert kv_file.stat().st_ino == inode
+
+
+@pytest.mark.parametrize("put_back", [put_back_beside, put_back_over])
+def test_a_restored_backup_that_was_written_to_is_noticed_by_followers(
+    make_kv: Make, kv_file: Path, put_back: Callable[[Path, bytes], None]
+) -> None:
+    storer = make_kv()
+    follower, quiet = Follower(storer), Follower(storer, "quiet")
+    storer.put_many([entry("kept"), entry("removed since"), entry("k", user="quiet")])
+    storer.close()
+    backup = kv_file.read_bytes()
+    storer.remove(entry("removed since").id)
+    storer.put(entry("stored since"))
+    follower.follow()
+    quiet.follow()
+    storer.close()
+    put_back(kv_file, backup)
+    first, second = make_kv(), make_kv(durability="normal")
+    first.put(entry("new"))
+    second.put(entry("newer"))
+    first.close()
+    second.close()
+    again = make_kv()
+    again.put(entry("newest"))
+    follower.follow(again)
+    assert follower.keys() == {"kept", "removed since", "new", "newer", "newest"}
+    assert follower.restarts == 2
+    follower.follow(again)
+    assert follower.restarts == 2
+    quiet.follow(again)
+    assert (quiet.keys(), quiet.restarts) == ({"k"}, 1)  # nothing was lost of this one
+
+
+def test_a_file_that_is_only_moved_or_closed_late_sends_no_follower_back(
+    make_kv: Make, kv_file: Path, tmp_path: Path
+) -> None:
+    storer = make_kv()
+    follower = Follower(storer)
+    for number in range(3):
+        storer.put(entry(f"k{number}"))
+        follower.follow()
+        time.sleep(0.15)
+        storer.close()
+    copy = tmp_path / "moved" / kv_file.name
+    copy.parent.mkdir()
+    copy.write_bytes(kv_file.read_bytes())
+    moved = KvStorer({"user": tmp_path / "user", "workspace": copy.parent})
+    moved.put(entry("k3"))
+    follower.follow(moved)
+    assert (len(follower.keys()), follower.restarts) == (4, 1)
+    moved.close()
+
+
+def test_several_that_open_a_restored_file_at_once_note_once_what_was_lost(make_kv: Make, kv_file: Path) -> None:
+    storer = make_kv()
+    storer.put(entry("a"))
+    storer.close()
+    put_back_beside(kv_file, kv_file.read_bytes())
+    before = raw(kv_file, "SELECT value FROM meta WHERE name = 'lost'")
+    stores = [make_kv() for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(KvStorer.put, stores, [entry(f"k{number}") for number in range(8)]))
+    ((after,),) = raw(kv_file, "SELECT value FROM meta WHERE name = 'lost'")
+    assert len(json.loads(after)) == len(json.loads(before[0][0]) if before else []) + 1
+    numbers = [number for (number,) in raw(kv_file, "SELECT number FROM entries WHERE key != 'a'")]
+    assert min(numbers) >= json.loads(after)[-1][1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+def test_links_in_the_place_of_the_file_are_not_followed(
+    make_kv: Make, kv_file: Path, tmp_path: Path, ending: str
+) -> None:
+    other = tmp_path / "other.sqlite3"
+    raw(other, "CREATE TABLE precious(x)")
+    before = other.read_bytes()
+    make_kv().put(entry("a", scope="user"))
+    kv_file.parent.mkdir()
+    if ending:
+        kv_file.touch()
+    kv_file.with_name(kv_file.name + ending).symlink_to(other)
+    storer = make_kv()
+    for call in (lambda: storer.put(entry("a")), lambda: storer.get(entry("a").id), lambda: list(storer.scan())):
+        with pytest.raises(StorageUnavailableError, match="is a link, which is not followed"):
+            call()
+    assert [problem.code for problem in storer.problems()] == ["kv-unavailable"]
+    assert storer.get(entry("a", scope="user").id) is not None
+    assert other.read_bytes() == before
+
+
 def test_damage_is_named_and_nothing_is_overwritten(make_kv: Make, kv_file: Path) -> None:
     kv_file.parent.mkdir()
     kv_file.write_text("this is not a database, it is a diary\n" * 100)
@@ -170,6 +286,26 @@ def test_a_file_of_a_newer_version_is_left_alone(make_kv: Make, kv_file: Path) -
     for call in calls:
         with pytest.raises(StorageUnavailableError, match="install a newer one"):
             call()
+
+
+def test_a_solution_goes_on_and_mends_an_unreadable_entry_as_doctor_advises(make_kv: Make, tmp_path: Path) -> None:
+    storer = make_kv()
+    solution = StandardSolution(storer, FulltextSearcher(), ["user", "workspace"])
+    for key, scope in (("k", "user"), ("other", "user"), ("k", "workspace")):
+        solution.remember(key, f"apples of {scope}", scope=scope)
+    raw(tmp_path / "workspace" / FILE_NAME, "UPDATE entries SET body = 'no JSON' WHERE key = 'k'")
+    solution = StandardSolution(storer, FulltextSearcher(), ["user", "workspace"])
+    assert {hit.entry.id.key for hit in solution.search("apples")} == {"k", "other"}
+    assert {found.id.key for found in solution.list_all()} == {"k", "other"}
+    assert {found.id.key for found in solution.hot()} == {"k", "other"}
+    assert solution.search("k")[0].entry.id.scope == "user"
+    assert storer.get_many([MemoryId("workspace", "shared", "k")]) == {}
+    (problem,) = solution.problems()
+    assert "Store this memory again" in problem.advice
+    assert solution.remember("k", "apples again", scope="workspace").previous is None
+    assert solution.problems() == []
+    assert solution.search("k")[0].entry.content == "apples again"
+    solution.close()
 
 
 def test_an_unreadable_entry_is_reported_and_stops_no_other(make_kv: Make, kv_file: Path) -> None:

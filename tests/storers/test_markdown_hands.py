@@ -1,8 +1,12 @@
 """Markdown that people touch: edits, copies, renames, deletions, broken files; seen soon, never lost, never rewritten."""
 
 import os
+import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ from memory_core.model import MemoryEntry, MemoryId
 from memory_core.testing import FakeClock, make_entry
 from memory_core.testing.follower import Follower
 from memory_storer_markdown import sweep
+from memory_storer_markdown.manifest import Manifest
 from memory_storer_markdown.storer import MarkdownStorer
 
 WORK = "workspace"
@@ -317,6 +322,104 @@ def test_storing_a_duplicated_key_makes_it_the_one_that_counts_and_removing_it_r
     assert folder.storer.remove(MemoryId(WORK, "shared", "k"))
     assert folder.contents() == {}
     assert list((folder.root / "shared").iterdir()) == []
+
+
+def test_a_copy_that_nobody_touched_goes_with_the_memory_that_replaced_it_when_that_expires(folder: Folder) -> None:
+    """The old text is absent before purging and after it."""
+    folder.storer.put(make_entry("k", "old"))
+    shutil.copy2(folder.path(), folder.path("shared/k copy.md"))
+    expires = folder.clock.advance(20)
+    folder.storer.put(make_entry("k", "new", at=folder.clock.advance(-10), expires=expires))
+    follower = Follower(folder.storer)
+    follower.follow()
+    assert [entry.content for entry in follower.entries.values()] == ["new"]
+    folder.clock.advance(10)
+    assert folder.get() is None
+    assert folder.storer.purge_expired(folder.clock.now()) == 1
+    assert folder.get() is None
+    follower.follow()
+    assert follower.entries == {}
+    assert list((folder.root / "shared").iterdir()) == []
+
+
+def test_a_copy_that_somebody_edited_later_stays_when_the_memory_expires(folder: Folder) -> None:
+    folder.storer.put(make_entry("k", "old"))
+    text = folder.path().read_text("utf-8")
+    expires = folder.clock.advance(10)
+    folder.storer.put(make_entry("k", "new", at=expires - timedelta(seconds=5), expires=expires))
+    copy = folder.write(text.replace("old", "my own words"), "shared/k copy.md")
+    later = time.time() + 60
+    os.utime(copy, (later, later))
+    assert folder.storer.purge_expired(expires) == 1
+    assert folder.contents() == {"k": "my own words"}
+
+
+# --- between the look at a file and its deletion -------------------------------------------------------------------
+
+
+def test_a_file_that_got_another_key_in_place_survives_the_removal_of_the_first(folder: Folder) -> None:
+    folder.storer.put(make_entry("a", "old"))
+    assert folder.content("a") == "old"
+    path = folder.path("shared/a.md")
+    folder.write(path.read_text("utf-8").replace("key: a", "key: b").replace("old", "an hour's work"), "shared/a.md")
+    assert folder.storer.remove(MemoryId(WORK, "shared", "a")) is False
+    assert folder.contents() == {"b": "an hour's work"}
+    assert folder.storer.remove(MemoryId(WORK, "shared", "b")) is True
+    assert not path.exists()
+
+
+def test_a_file_whose_expiry_was_lifted_in_place_survives_purging(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Edited after the sweep, before the deletion."""
+    expires = folder.clock.advance(10)
+    folder.storer.put(make_entry("a", "old", expires=expires))
+    folder.storer.put(make_entry("gone", expires=expires))
+
+    def edit() -> None:
+        text = folder.path("shared/a.md").read_text("utf-8")
+        folder.write(text.replace("old", "kept").replace(expires.isoformat(), "never"), "shared/a.md")
+
+    _before_writing(folder, monkeypatch, edit)
+    assert folder.storer.purge_expired(expires) == 1
+    assert folder.contents() == {"a": "kept"}
+
+
+def test_what_another_process_has_just_stored_survives_purging(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stored after the purge had looked for what has expired, before it took the lock."""
+    expires = folder.clock.advance(10)
+    folder.storer.put(make_entry("k", "old", expires=expires))
+    other = folder.open()
+    _before_writing(folder, monkeypatch, lambda: other.put(make_entry("k", "fresh")))
+    assert folder.storer.purge_expired(expires) == 0
+    assert folder.contents() == {"k": "fresh"}
+    other.close()
+
+
+def test_what_another_process_has_just_stored_anew_is_removed_as_it_is_then(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = folder.open()
+    folder.storer.put(make_entry("k", "old", expires=folder.clock.advance(-10)))
+    _before_writing(folder, monkeypatch, lambda: other.put(make_entry("k", "fresh")))
+    assert folder.storer.remove(MemoryId(WORK, "shared", "k")) is True
+    assert folder.contents() == {}
+    other.close()
+
+
+def _before_writing(folder: Folder, monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Let `act` happen once, right before the folder's handle takes the lock, after it has looked at the files."""
+    folder.contents()
+    folder.storer.problems()
+    writing = Manifest.writing
+    waiting = [act]
+
+    def acting(manifest: Manifest) -> AbstractContextManager[sqlite3.Connection]:
+        if waiting:
+            waiting.pop()()
+        return writing(manifest)
+
+    monkeypatch.setattr(Manifest, "writing", acting)
 
 
 def test_a_renamed_file_keeps_its_identity(folder: Folder) -> None:

@@ -95,6 +95,68 @@ def test_a_link_put_in_the_place_of_a_file_is_replaced_not_followed(tmp_path: Pa
 
 
 @posix
+@pytest.mark.parametrize("name", ["", "tmp", "manifest.sqlite3", "manifest.sqlite3-wal", ".gitignore"])
+def test_links_in_the_place_of_derived_files_are_refused_and_nothing_behind_them_is_touched(
+    tmp_path: Path, name: str
+) -> None:
+    """A manifest of another schema is dropped, old temporary files are deleted: never those of somebody else."""
+    victim, root = tmp_path / "victim", tmp_path / "scope"
+    victim.mkdir()
+    for file in ("manifest.sqlite3", "letter.tmp"):
+        (victim / file).write_text("precious", "utf-8")
+        os.utime(victim / file, (0, 0))
+    other = sqlite3.connect(victim / "other.sqlite3")
+    other.execute("CREATE TABLE precious (x)")
+    other.close()
+    (root / "shared").mkdir(parents=True)
+    (root / "shared" / "note.md").write_text("a note", "utf-8")
+    link = root / STATE_DIR / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to({"": victim, "tmp": victim, ".gitignore": victim / "new"}.get(name, victim / "other.sqlite3"))
+    before = {path: path.read_bytes() for path in victim.iterdir()}
+    storer = open_storer(root)
+    for call in (lambda: storer.put(make_entry("k")), lambda: list(storer.scan())):
+        with pytest.raises(StorageUnavailableError, match=r"is a link.* Delete it"):
+            call()
+    assert {path: path.read_bytes() for path in victim.iterdir()} == before
+    link.unlink()
+    storer.put(make_entry("k", "x"))
+    assert {entry.id.key for entry in storer.scan()} == {"k", "note"}
+    storer.close()
+
+
+@pytest.mark.parametrize("table", ["dirs", "files"])
+@pytest.mark.parametrize("name", ["..", "../outside", "shared/../..", ".git"])
+def test_a_forged_manifest_does_not_lead_out(tmp_path: Path, table: str, name: str) -> None:
+    """It may come with a cloned repository."""
+    root, outside = tmp_path / "scope", tmp_path / "outside"
+    for folder in (outside, root / ".git"):
+        folder.mkdir(parents=True)
+        (folder / "diary.md").write_text("dear diary", "utf-8")
+    (tmp_path / "diary.md").write_text("dear diary", "utf-8")
+    storer = open_storer(root)
+    storer.put(make_entry("k", "x"))
+    storer.close()
+    db = sqlite3.connect(root / STATE_DIR / "manifest.sqlite3")
+    with db:
+        if table == "dirs":
+            db.execute("INSERT INTO dirs VALUES (?, 1)", (name,))
+        else:
+            row = (f"{name}/diary.md", name, "x", "shared", "diary", 1.0, 1, 1.0, "{}", "", None)
+            db.execute(f"INSERT INTO files VALUES ({', '.join('?' * len(row))})", row)
+            db.execute("INSERT INTO latest VALUES ('shared', 'diary', 1, ?)", (row[0],))
+    db.close()
+    storer = open_storer(root)
+    assert [entry.id.key for entry in storer.scan()] == ["k"]
+    storer.put(make_entry("diary", "mine"))
+    storer.purge_expired(FakeClock().now())
+    assert storer.remove(MemoryId("workspace", "shared", "diary"))
+    storer.close()
+    found = {path.read_text("utf-8") for path in tmp_path.rglob("diary.md")}
+    assert (len(list(tmp_path.rglob("diary.md"))), found) == (3, {"dear diary"})
+
+
+@posix
 def test_special_files_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     os.mkfifo(tmp_path / "shared" / "pipe.md")

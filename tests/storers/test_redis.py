@@ -33,6 +33,14 @@ class TestRedisStorer(StorerContract):
         options = redis_options(redis_server.url)
         return lambda clock: RedisStorer(Server(options), REDIS_SCOPES, clock=clock)
 
+    @pytest.fixture
+    def spoil(self, redis_server: RedisServer) -> Callable[[MemoryId], None]:
+        def cut(id: MemoryId) -> None:
+            with redis_server.client() as client:
+                client.setrange(keys_of(id.user_id).entry(id.key), 0, "no JSON")
+
+        return cut
+
 
 class TestRedisCluster(StorerContract):
     @pytest.fixture

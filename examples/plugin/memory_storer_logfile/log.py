@@ -8,10 +8,9 @@ import json
 import os
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from threading import RLock
 from typing import Any
 from uuid import uuid4
 
@@ -20,8 +19,13 @@ from filelock import FileLock
 from memory_core.contracts import Clock, Problem
 from memory_core.errors import CorruptEntryError, StorageUnavailableError
 from memory_core.feed import Change, LogState
+from memory_core.forking import INNER, ForkLock
 from memory_core.model import MemoryEntry, MemoryId
 from memory_core.serial import from_fields, to_fields
+
+
+def _removal(id: MemoryId) -> dict[str, Any]:
+    return {"remove": [id.user_id, id.key]}
 
 
 class ScopeFile:
@@ -29,7 +33,7 @@ class ScopeFile:
 
     def __init__(self, scope: str, path: Path, clock: Clock, *, fsync: bool) -> None:
         self._scope, self._path, self._clock, self._fsync = scope, path, clock, fsync
-        self._lock = RLock()
+        self._lock = ForkLock(INNER)
         self._forget()
 
     def _forget(self) -> None:
@@ -54,16 +58,26 @@ class ScopeFile:
 
     def append(self, entries: Sequence[MemoryEntry], removals: Sequence[MemoryId] = ()) -> None:
         """Write changes to the end of the file; durable on return."""
-        records = [{"put": to_fields(entry)} for entry in entries] + [
-            {"remove": [id.user_id, id.key]} for id in removals
-        ]
+        puts, removed = [{"put": to_fields(entry)} for entry in entries], [_removal(id) for id in removals]
+        self._append(lambda: [*puts, *removed])
+
+    def purge(self, now: datetime) -> int:
+        """Append a removal for each expired entry; return how many."""
+        if len(self.live(now)) == len(self.entries):
+            return 0
+        return self._append(lambda: [_removal(id) for id, entry in self.entries.items() if entry.expired(now)])
+
+    def _append(self, decide: Callable[[], list[dict[str, Any]]]) -> int:
+        """Write what `decide` returns once nobody else writes and all that others have written is known."""
         with self._lock:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 with FileLock(f"{self._path}.lock"):
                     self._read()
+                    records = decide()
                     self._write(records)
                     self._read()
+                return len(records)
             except OSError as error:
                 raise StorageUnavailableError(f"Nothing could be written to {self._path}: {error.strerror}.") from error
 

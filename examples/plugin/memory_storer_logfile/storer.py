@@ -65,14 +65,7 @@ class LogfileStorer(MemoryStorer):
 
     def purge_expired(self, now: datetime) -> int:
         """Append a removal for each expired entry."""
-        count = 0
-        for file in self._files.values():
-            living = file.live(now)
-            expired = [id for id in file.entries if id not in living]
-            if expired:
-                file.append([], expired)
-            count += len(expired)
-        return count
+        return sum(file.purge(now) for file in self._files.values())
 
     def problems(self) -> list[Problem]:
         """Name the lines that cannot be read."""
