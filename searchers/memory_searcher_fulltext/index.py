@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from threading import RLock
 
 from memory_core.contracts import Candidates
 from memory_core.errors import IndexUnavailableError
+from memory_core.forking import INNER, ForkLock
 from memory_core.model import HOT_IMPORTANCE, ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_core.serial import from_json, to_json
 from memory_core.text import tokens
@@ -44,7 +44,7 @@ class UserIndex:
 
     def __init__(self, stemmer: str | None, max_terms: int, blob: bytes | None = None) -> None:
         self._stemmer = stemmer
-        self._lock = RLock()
+        self._lock = ForkLock(INNER)
         self._db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         if blob is None:
             self._db.executescript(_SCHEMA)

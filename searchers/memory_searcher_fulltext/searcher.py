@@ -6,10 +6,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from threading import RLock, local
+from threading import local
 from weakref import WeakValueDictionary
 
 from memory_core.contracts import Candidates, MemorySearcher
+from memory_core.forking import INNER, ForkLock
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_searcher_fulltext.index import UserIndex
 from memory_searcher_fulltext.snapshot import MIN_ENTRIES, Snapshots
@@ -43,7 +44,7 @@ class FulltextSearcher(MemorySearcher):
         self._max_terms = max_terms
         self._max_users = max_users
         self._indexes: OrderedDict[str, UserIndex] = OrderedDict()
-        self._lock = RLock()
+        self._lock = ForkLock(INNER)
         self._alive: WeakValueDictionary[str, UserIndex] = WeakValueDictionary()
         self._last = local()
 

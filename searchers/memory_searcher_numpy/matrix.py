@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from datetime import datetime
 from heapq import nsmallest
-from threading import RLock
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_core.forking import INNER, ForkLock
 from memory_core.model import MemoryEntry, MemoryId, SearchQuery, listing_order
 from memory_core.vectors import Vectors
 
@@ -36,7 +36,7 @@ class UserMatrix:
     """
 
     def __init__(self, dim: int) -> None:
-        self.lock = RLock()
+        self.lock = ForkLock(INNER)
         self.cursor: str | None = None
         self._dim = dim
         self._entries: list[MemoryEntry] = []

@@ -3,12 +3,13 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime
-from threading import RLock, local
+from threading import local
 from typing import ClassVar, Literal
 from weakref import WeakValueDictionary
 
 from memory_core.cached_embedder import CachedEmbedder
 from memory_core.contracts import Candidates, Embedder, MemorySearcher
+from memory_core.forking import INNER, ForkLock
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, SearchHit, SearchQuery
 from memory_core.vectors import Vectors, embedding_text
 from memory_searcher_numpy.matrix import UserMatrix
@@ -32,7 +33,7 @@ class NumpySearcher(MemorySearcher):
         self._embedder = embedder
         self._max_users = max_users
         self._users: OrderedDict[str, UserMatrix] = OrderedDict()
-        self._lock = RLock()
+        self._lock = ForkLock(INNER)
         self._alive: WeakValueDictionary[str, UserMatrix] = WeakValueDictionary()
         self._last = local()
         self._handed: dict[str, str | None] = {}  # the cursors that followers go by at the moment
