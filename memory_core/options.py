@@ -5,10 +5,16 @@ memories elsewhere, or reach outside the workspace, are therefore taken only fro
 the environment, or arguments.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict
+
+from memory_core.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from memory_core.contracts import BackendContext
 
 USER_ONLY: dict[str, Any] = {"user_level": "always"}
 """`Field(json_schema_extra=USER_ONLY)`: never taken from a project's file (credentials, servers)."""
@@ -55,6 +61,23 @@ def placed(path: str, workspace: Path) -> str:
     What is no local path (`s3://…`) comes back as it is.
     """
     return path if "://" in path else str(workspace / Path(path).expanduser())
+
+
+def placed_scopes(directories: Mapping[str, str], context: "BackendContext") -> dict[str, Path]:
+    """Return scope → directory: where a store's `directories` puts it, else where the provider does.
+
+    Names of scopes that this provider does not have are left alone: another one may have them.
+
+    Raises:
+        ConfigError: One of them is a misspelt name.
+    """
+    places = {place.name: place.directory for place in context.scopes}
+    for name in directories:
+        meant = did_you_mean(name, places) if name not in places else ""
+        if meant:
+            raise ConfigError(f"`directories` names the scope {name!r}, which there is not.{meant}")
+    elsewhere = {name: context.workspace / Path(path).expanduser() for name, path in directories.items()}
+    return {name: elsewhere.get(name, place) for name, place in places.items()}
 
 
 def placed_model(model: str, workspace: Path) -> str:

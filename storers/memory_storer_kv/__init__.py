@@ -1,11 +1,10 @@
 """The storer `kv`: one embedded SQLite file per scope, for many memories on one machine."""
 
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
-from memory_core.options import INSIDE_WORKSPACE, Options
+from memory_core.options import INSIDE_WORKSPACE, Options, placed_scopes
 from memory_core.plugins import hookimpl
 
 NAME = "kv"
@@ -31,8 +30,7 @@ def build(options: KvOptions, context: Any) -> Any:
     """Build the storer; the implementation is imported only now."""
     from memory_storer_kv.storer import KvStorer
 
-    elsewhere = {scope: context.workspace / Path(place).expanduser() for scope, place in options.directories.items()}
-    scopes = {place.name: elsewhere.get(place.name, place.directory) for place in context.scopes}
+    scopes = placed_scopes(options.directories, context)
     return KvStorer(
         scopes,
         clock=context.clock,

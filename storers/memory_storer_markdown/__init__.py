@@ -1,12 +1,11 @@
 """The storer `markdown`: one Markdown file per memory, for people to read and edit."""
 
-from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from memory_core.contracts import BackendContext
-from memory_core.options import INSIDE_WORKSPACE, Options
+from memory_core.options import INSIDE_WORKSPACE, Options, placed_scopes
 from memory_core.plugins import hookimpl
 
 NAME = "markdown"
@@ -29,8 +28,7 @@ def build(options: MarkdownOptions, context: BackendContext) -> Any:
     """Build the storer; the implementation is imported only now."""
     from memory_storer_markdown.storer import MarkdownStorer
 
-    elsewhere = {scope: context.workspace / Path(place).expanduser() for scope, place in options.directories.items()}
-    scopes = {place.name: elsewhere.get(place.name, place.directory) for place in context.scopes}
+    scopes = placed_scopes(options.directories, context)
     return MarkdownStorer(scopes, clock=context.clock, fsync=options.fsync, max_file_bytes=options.max_file_mb << 20)
 
 

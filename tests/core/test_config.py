@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -357,3 +358,14 @@ def test_settings_are_plain_data(work: Path) -> None:
     assert isinstance(loaded, Loaded)
     assert loaded.settings.table("storer", "markdown") == {"fsync": False}
     assert loaded.settings.table("storer", "other") == {}
+
+
+@pytest.mark.parametrize("storer", ["markdown", "kv"])
+def test_a_misspelt_scope_has_no_directory(work: Path, storer: str) -> None:
+    (work / "memory.toml").write_text(f'storer = "{storer}"\n[storers.{storer}.directories]\nworkspce = "notes"')
+    with closing(load_provider(work)) as provider, pytest.raises(ConfigError, match="Did you mean 'workspace'"):
+        provider.get(work)
+    (work / "memory.toml").write_text(f'storer = "{storer}"\n[storers.{storer}.directories]\nelsewhere = "notes"')
+    with closing(load_provider(work)) as provider:
+        provider.get(work).remember("k", "tea")
+    assert not (work / "notes").exists()
