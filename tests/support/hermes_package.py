@@ -7,12 +7,12 @@ jiter, httpx and the OpenAI client, which the extra `dev` installs.
 import gc
 import os
 import sys
-import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from httpcore import ConnectionPool
 
 VARIABLE = "HERMES_AGENT_DIR"
 
@@ -44,7 +44,12 @@ def importable(folder: Path) -> Generator[None, None, None]:
             origin = getattr(sys.modules[name], "__file__", None) or ""
             if origin.startswith(str(folder)) or name.startswith("_hermes_user_memory"):
                 del sys.modules[name]
-        # Its HTTP clients live in a module's cache and nobody closes them: now, and not in the midst of another test.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
+        _close_connections()
+
+
+def _close_connections() -> None:
+    """Close what the package's HTTP clients hold: it keeps them for the whole process, and nobody closes them."""
+    gc.collect()
+    for one in gc.get_objects():
+        if isinstance(one, ConnectionPool):
+            one.close()
