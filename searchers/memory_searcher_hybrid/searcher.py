@@ -124,9 +124,8 @@ class HybridSearcher(MemorySearcher):
         if query.top_k < 1 or not query.text.strip():
             return []
         wide = replace(query, top_k=max(self._depth, 2 * query.top_k))
-        behind = self._behind(
-            query.user_id, [*self._prompt, *self._slow]
-        )  # before they answer: who catches up meanwhile may have answered before
+        # Before they answer: who catches up meanwhile may have answered before.
+        behind = self._behind(query.user_id, [*self._prompt, *self._slow])
         given = confirmed(self._answers(wide), behind)
         if self._options.fusion == "union":
             self._complete(given, wide)
