@@ -86,7 +86,7 @@ class Place:
             self.epoch == state.epoch
             and max(self.number, self.start) >= state.floor
             and self.number <= state.head
-            and not any(after < self.number < before for after, before in state.lost)
+            and not any(low < self.number < high for low, high in state.lost)
         )
 
 

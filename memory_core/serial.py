@@ -6,6 +6,8 @@ read by the next.
 """
 
 import json
+import logging
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, cast
 
@@ -14,6 +16,8 @@ from pydantic_core import from_json as from_json_text
 
 from memory_core.errors import CorruptEntryError, MemoryCoreError
 from memory_core.model import MemoryEntry, MemoryId, first_reason
+
+log = logging.getLogger(__name__)
 
 _FIELDS = frozenset(
     ("scope", "user", "key", "content", "importance", "created", "updated", "expires", "source", "metadata")
@@ -101,3 +105,12 @@ def stored_entry(id: MemoryId, line: str | bytes) -> MemoryEntry:
     except (ValueError, RecursionError, CorruptEntryError) as error:
         name = f"{id.key!r} of {id.user_id!r} in {id.scope!r}"
         raise CorruptEntryError(f"The memory {name} cannot be read: {error}") from error
+
+
+def readable_entries(stored: Iterable[tuple[MemoryId, str | bytes]]) -> Iterator[MemoryEntry]:
+    """Yield the entries that a store holds under these ids; what cannot be read is logged and left out."""
+    for id, line in stored:
+        try:
+            yield stored_entry(id, line)
+        except CorruptEntryError as error:
+            log.warning("%s", error)

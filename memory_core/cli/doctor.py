@@ -105,7 +105,7 @@ def _plugin_problems() -> "Iterator[Problem]":
 
 
 def _check_names(loaded: "Loaded") -> None:
-    """Check what is configured but not opened here.
+    """Check the names that opening a solution does not look at.
 
     Raises:
         UnknownBackendError, ConfigError: A name or an option is wrong.
@@ -113,7 +113,6 @@ def _check_names(loaded: "Loaded") -> None:
     from memory_core.plugins import get_registry
 
     registry, settings = get_registry(), loaded.settings
-    loaded.check(registry)
     loaded.options(registry, "session_store", settings.session_store)
     if settings.embedder is not None:
         loaded.options(registry, "embedder", settings.embedder)

@@ -4,7 +4,6 @@ A change number is one more than the user's last, and at least the time in micro
 lost with the power, the next ones do not get numbers that a follower has already seen.
 """
 
-import logging
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -15,11 +14,9 @@ from memory_core.contracts import Clock
 from memory_core.errors import CorruptEntryError, StorageUnavailableError
 from memory_core.feed import Change, LogState
 from memory_core.model import MemoryEntry, MemoryId
-from memory_core.serial import stored_entry, to_json
+from memory_core.serial import readable_entries, stored_entry, to_json
 from memory_storer_kv.connections import Connections, Durability
 from memory_storer_kv.schema import lost_ranges
-
-log = logging.getLogger(__name__)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PAGE = 500
@@ -155,11 +152,7 @@ class ScopeFile:
                 row = db.execute(statement, (id.user_id, id.key, now)).fetchone()
                 if row is not None:
                     found.append((id, row[0]))
-        for id, body in found:
-            try:
-                yield stored_entry(id, body)
-            except CorruptEntryError as error:
-                log.warning("%s", error)
+        yield from readable_entries(found)
 
     def rows(self, user_id: str | None) -> Iterator[tuple[MemoryId, str]]:
         """Yield id and stored text of every live entry, of one user or all; a page at a time, locking nobody out."""

@@ -1,6 +1,5 @@
 """The storer over the files of all scopes."""
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -11,12 +10,10 @@ from memory_core.contracts import FEED_PAGE, Clock, MemoryStorer, Problem
 from memory_core.errors import CorruptEntryError, StorageUnavailableError, UnknownScopeError, did_you_mean
 from memory_core.feed import merge_changes
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, clean_name
-from memory_core.serial import stored_entry
+from memory_core.serial import readable_entries, stored_entry
 from memory_storer_kv import FILE_NAME
 from memory_storer_kv.connections import Durability
 from memory_storer_kv.scope_file import ScopeFile
-
-log = logging.getLogger(__name__)
 
 _BATCH = 500
 
@@ -90,11 +87,7 @@ class KvStorer(MemoryStorer):
 
     def _scan(self, user_id: str | None, files: Sequence[ScopeFile]) -> Iterator[MemoryEntry]:
         for file in files:
-            for id, body in file.rows(user_id):
-                try:
-                    yield stored_entry(id, body)
-                except CorruptEntryError as error:
-                    log.warning("%s", error)
+            yield from readable_entries(file.rows(user_id))
 
     def users(self) -> list[str]:  # noqa: D102 - the contract says it
         return sorted({user for file in self._files.values() for user in file.users()})

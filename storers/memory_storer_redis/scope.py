@@ -1,6 +1,5 @@
 """One scope's memories on the server, with the numbered log of each user's changes."""
 
-import logging
 import secrets
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,12 +9,10 @@ from memory_core.contracts import Clock
 from memory_core.errors import CorruptEntryError
 from memory_core.feed import Change, LogState
 from memory_core.model import MemoryEntry, MemoryId
-from memory_core.serial import stored_entry, to_json
+from memory_core.serial import readable_entries, stored_entry, to_json
 from memory_storer_redis import scripts
 from memory_storer_redis.keys import ScopeKeys
 from memory_storer_redis.server import Script, Server
-
-log = logging.getLogger(__name__)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -129,14 +126,8 @@ class RedisScope:
         keys, now, rest = self._keys.of(user_id), self._clock.now(), iter(ids)
         while batch := list(islice(rest, _PAGE)):
             names = [keys.entry(id.key) for id in batch]
-            for id, body in zip(batch, self._server.call("mget", names), strict=True):
-                if body is None:
-                    continue
-                try:
-                    entry = stored_entry(id, body)
-                except CorruptEntryError as error:
-                    log.warning("%s", error)
-                    continue
+            bodies = zip(batch, self._server.call("mget", names), strict=True)
+            for entry in readable_entries((id, body) for id, body in bodies if body is not None):
                 if not entry.expired(now):
                     yield entry
 

@@ -1,6 +1,5 @@
 """The storer over the scopes of one server."""
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -10,13 +9,11 @@ from memory_core.contracts import FEED_PAGE, Clock, MemoryStorer, Problem
 from memory_core.errors import CorruptEntryError, StorageUnavailableError, UnknownScopeError, did_you_mean
 from memory_core.feed import merge_changes
 from memory_core.model import ChangeBatch, MemoryEntry, MemoryId, clean_name
-from memory_core.serial import stored_entry
+from memory_core.serial import readable_entries, stored_entry
 from memory_storer_redis.health import server_problems
 from memory_storer_redis.keys import ScopeKeys
 from memory_storer_redis.scope import RedisScope
 from memory_storer_redis.server import Server
-
-log = logging.getLogger(__name__)
 
 _BATCH = 500
 
@@ -91,12 +88,7 @@ class RedisStorer(MemoryStorer):
 
     def _scan(self, user_id: str | None, scopes: Sequence[RedisScope]) -> Iterator[MemoryEntry]:
         for scope in scopes:
-            for id, body in scope.bodies(user_id):
-                try:
-                    entry = stored_entry(id, body)
-                except CorruptEntryError as error:
-                    log.warning("%s", error)
-                    continue
+            for entry in readable_entries(scope.bodies(user_id)):
                 if not entry.expired(self._clock.now()):
                     yield entry
 
